@@ -99,6 +99,28 @@ TEST(Layouts, OfAProgramThatGivesNoAnswerAreNoneAndItIsNotAskedAgain) {
   EXPECT_THAT(program.asked, ElementsAre(ElementsAre(4), ElementsAre(3, 2, 1)));
 }
 
+TEST(Layouts, OfAProgramThatNeedsTooLongForAllAreAskedForTheRest) {
+  Layouts layouts(1);
+  EXPECT_FALSE(layouts.largest(5));
+  ASSERT_TRUE(layouts.question());
+  const LayoutQuestion asked = *layouts.question();
+  EXPECT_THAT(asked.ranks, ElementsAre(5, 4, 3, 2, 1));
+  layouts.answer(asked, {{.ranks = 5}});  // and no answer to 4, when its time was over
+  EXPECT_FALSE(layouts.largest(5));
+  ASSERT_TRUE(layouts.question());
+  EXPECT_THAT(layouts.question()->ranks, ElementsAre(3, 2, 1));
+}
+
+TEST(Layouts, ThatAreChosenByTheNumberOfRanksSayNothingOfOtherNumbers) {
+  Layouts layouts(1);
+  layouts.answer({0, {8}}, parse_layouts(R"({"ranks":8,"legal":true,"data":1,"pipeline":2,)"
+                                         R"("tensor":4,"configuration":{"--plan":"auto"}})"));
+  EXPECT_EQ(layouts.at(0, 8)->text(), "pp2 dp1 tp4");
+  EXPECT_FALSE(layouts.largest(6));
+  ASSERT_TRUE(layouts.question());
+  EXPECT_THAT(layouts.question()->ranks, ElementsAre(6, 5, 4, 3, 2, 1));
+}
+
 TEST(Layouts, AskNothingThatALargerLegalOneMakesNeedless) {
   Program program;
   Layouts layouts(1);

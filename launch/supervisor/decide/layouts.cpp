@@ -1,5 +1,6 @@
 #include "launch/supervisor/decide/layouts.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -34,6 +35,8 @@ std::vector<Layout> parse_layouts(const std::string& lines) {
       layout.pipeline = member<Index>(json, "pipeline");
       layout.tensor = member<Index>(json, "tensor");
       layout.rank_bytes = member<Index>(json, "rank_bytes");
+      if (const Json* options = json.find("configuration"))
+        layout.planned = member<std::string>(*options, "--plan") == "auto";
       const auto problems = member<Json::Array>(json, "problems");
       const auto* first = problems.empty() ? nullptr : std::get_if<std::string>(&problems[0].value);
       layout.problem = first == nullptr ? "" : *first;
@@ -50,13 +53,16 @@ void Layouts::ask(LayoutQuestion question) {
 }
 
 void Layouts::answer(const LayoutQuestion& question, const std::vector<Layout>& layouts) {
-  for (const Index count : question.ranks)
-    known_.emplace(std::pair(question.choice, count), std::nullopt);
+  std::size_t answered = layouts.empty() ? question.ranks.size() : 0;
   for (Layout layout : layouts) {
     layout.choice = question.choice;
-    if (layout.legal) units_[question.choice] = layout.unit();
+    if (layout.legal && !layout.planned) units_[question.choice] = layout.unit();
     known_[{question.choice, layout.ranks}] = layout;
+    const auto asked = std::find(question.ranks.begin(), question.ranks.end(), layout.ranks);
+    answered = std::max(answered, static_cast<std::size_t>(asked - question.ranks.begin()) + 1);
   }
+  for (std::size_t i = 0; i < std::min(answered + 1, question.ranks.size()); ++i)
+    known_.emplace(std::pair(question.choice, question.ranks[i]), std::nullopt);
   question_.reset();
 }
 

@@ -1,5 +1,6 @@
 // Layouts: which number of ranks an attempt takes when hosts are few. The program says what is
-// legal (--check-layout); tensor and pipeline size stay, the data parallel size falls.
+// legal (--check-layout); tensor and pipeline size stay, unless it chooses them by the number of
+// ranks, and the data parallel size falls.
 #pragma once
 
 #include <map>
@@ -20,6 +21,7 @@ struct Layout {
   Index rank_bytes = 0;      // planned memory of the rank that needs most; 0: unknown
   std::string problem = {};  // the first one, where it is not legal
   std::size_t choice = 0;    // 0: PROGRAM as given; else --also-layout of this number
+  bool planned = false;      // by --plan auto: other numbers of ranks may have another unit
   Index unit() const { return tensor * pipeline; }
   std::string text() const;  // "pp1 dp2 tp2"
 };
@@ -43,7 +45,9 @@ class Layouts {
   /// What the last calls needed and did not know: what they returned is void.
   const std::optional<LayoutQuestion>& question() const { return question_; }
   void drop_question() { question_.reset(); }
-  /// Numbers of ranks without a layout were not answered, and are not asked again.
+  /// Numbers of ranks without a layout were not answered, and are not asked again; but for those
+  /// behind the first one that has no answer and is behind all answers: the program answers in
+  /// order, and was ended when its time was over.
   void answer(const LayoutQuestion& question, const std::vector<Layout>& layouts);
 
   /// Nothing: the program gave no answer.

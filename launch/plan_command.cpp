@@ -292,7 +292,10 @@ int plan(int argc, char** argv) {
         if (!command.given("--global-batch-size") && !task->given("--global-batch-size"))
           problems.add("--global-batch-size is missing: the samples of one step");
         if (!problems.empty()) return;
-        question.aim.pins = task->pins_with(question.aim.pins, problems);
+        std::vector<std::string> contradicted;
+        question.aim.pins = task->pins_with(question.aim.pins, contradicted);
+        for (const std::string& option : contradicted)
+          problems.add("--pin contradicts ", option, " of --model-config; leave one out");
         if (question.cluster.groups.size() > 1)
           if (const std::string problem = unequal_problem(*task, question); !problem.empty())
             problems.add("--cluster ", words.cluster, " ", problem);

@@ -1,5 +1,7 @@
 #include "runtime/job/program_options.h"
 
+#include <array>
+
 #include "trireme/core/version.h"
 #include "trireme/kernels/device.h"
 
@@ -54,6 +56,13 @@ std::string take_saved_options(Mesh& mesh, CommandLine& command, const Options& 
              all.empty() ? "the model is that of the options here" : all);
 }
 
+/// Collective. `counts`: what each rank knows of its own node.
+RankCounts counts_of_all_nodes(const Host& host, const RankCounts& counts) {
+  std::array<Index, 2> most = {counts.per_node, -counts.per_node};
+  host.all_reduce({most.data(), most.size(), DType::i64}, Reduction::max);
+  return {counts.ranks, most[0], -most[1]};
+}
+
 /// Collective. Application::choose, on rank 0. `runs`: this rank was not asked for help. Returns
 /// false where nothing can be chosen, which is added to `problems`.
 bool take_choices(Mesh& mesh, const Application& application, bool runs, CommandLine& command,
@@ -62,11 +71,12 @@ bool take_choices(Mesh& mesh, const Application& application, bool runs, Command
   if (!application.choose) return true;
   const std::unique_ptr<Device> one_thread = open_cpu();
   const std::unique_ptr<Stream> stream = one_thread->make_stream();
+  const RankCounts nodes = counts_of_all_nodes({mesh, *stream}, counts);
   Problems found;
   const auto chosen = agree_on_saved_options(
       {mesh, *stream}, runs,
       [&](Problems& of_choice) {
-        return SavedOptions{application.choose(command, options, counts, of_choice), "", ""};
+        return SavedOptions{application.choose(command, options, nodes, of_choice), "", ""};
       },
       found);
   if (chosen) found.collect([&] { command.choose(chosen->options); });

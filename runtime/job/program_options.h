@@ -22,7 +22,8 @@ struct StartFacts {
 };
 
 /// Collective. Reads the options of one rank and checks them for a job of these ranks. `mesh`: of
-/// all ranks, or of one that speaks for them. `facts` outlives `command`.
+/// all ranks, or of one that speaks for them. `counts`: RankCounts::per_node is of the node of this
+/// rank. `facts` outlives `command`.
 CommandLine::Outcome read_options(int argc, char** argv, const Application& application,
                                   CommandLine& command, Options& options, Mesh& mesh,
                                   const RankCounts& counts, StartFacts& facts, Problems& problems);

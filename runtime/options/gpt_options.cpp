@@ -158,8 +158,8 @@ void declare_plan(CommandLine& c, GptOptions& gpt) {
          },
          [&gpt] { return std::string(gpt.plans_layout ? "auto" : ""); }});
   c.text("--plan-profile", gpt.plan_profile, "FILE|GPU",
-         "of --plan auto: the file of trireme plan --calibrate, or a GPU such as H100-80; default: "
-         "the data sheet of the GPU in use");
+         "of --plan auto: the file of trireme plan --calibrate, or of a cluster, or a GPU such as "
+         "H100-80; default: the data sheet of the GPU in use");
 }
 
 /// Replaces each 0 that means a default by its value.

@@ -1,4 +1,6 @@
 // Application::choose: when it runs, and what becomes of what it returns.
+#include <array>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,6 +56,30 @@ TEST(ChosenOptions, ThatCannotBeChosenAreTheOnlyProblem) {
   EXPECT_THAT(read.problems.all(), ElementsAre("nothing fits"));
   EXPECT_EQ(read.checks, 0);
   EXPECT_FALSE(read.facts.chosen);
+}
+
+TEST(ChosenOptions, AreSoughtByTheRanksOfAllNodes) {
+  run_on_threads(MeshShape(3, 1, 1), [](Mesh& mesh) {
+    const Index here = mesh.rank() < 2 ? 2 : 1;  // each rank knows its own node
+    RankCounts seen;
+    Application application;
+    application.choose = [&](const CommandLine&, const Options&, const RankCounts& counts,
+                             Problems&) -> KeyValues {
+      seen = counts;
+      return {};
+    };
+    Options options;
+    CommandLine command{"program", ""};
+    StartFacts facts;
+    Problems problems;
+    std::string name = "program";
+    std::array<char*, 2> words = {name.data(), nullptr};
+    read_options(1, words.data(), application, command, options, mesh, {3, here}, facts, problems);
+    if (mesh.rank() != 0) return;
+    EXPECT_EQ(seen.ranks, 3);
+    EXPECT_EQ(seen.per_node, 2);
+    EXPECT_EQ(seen.fewest_per_node, 1);
+  });
 }
 
 TEST(ChosenOptions, AreNotSoughtForHelp) { EXPECT_EQ(Read({"--help"}, 4).calls, 0); }

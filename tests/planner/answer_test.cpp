@@ -93,7 +93,7 @@ TEST_F(AnswerTest, OfTooLittleMemorySaysTheLeastNeedAndWhatWouldFit) {
 
 TEST_F(AnswerTest, OfNoLegalLayoutHasTheReasonOfTheGate) {
   question_.aim.pins = parse_pins("tp=3");
-  EXPECT_THAT(say(), HasSubstr("is legal: tp 3 x pp 1 does not divide 4 GPUs"));
+  EXPECT_THAT(say(), HasSubstr("is legal: tp 3 x pp 1 does not divide 4 ranks"));
 }
 
 TEST_F(AnswerTest, ExplainsALayoutPartByPartBesideTheChosenOne) {
@@ -104,7 +104,7 @@ TEST_F(AnswerTest, ExplainsALayoutPartByPartBesideTheChosenOne) {
   EXPECT_THAT(text, HasSubstr("   products "));
   EXPECT_THAT(text, HasSubstr("   recomputed "));
   question_.explain = parse_pins("tp 8");
-  EXPECT_THAT(say(), HasSubstr("no such layout: tp 8 x pp 1 does not divide 4 GPUs"));
+  EXPECT_THAT(say(), HasSubstr("no such layout: tp 8 x pp 1 does not divide 4 ranks"));
 }
 
 TEST_F(AnswerTest, NamesAllCandidatesWithTheirVerdictInJson) {

@@ -2,6 +2,7 @@
 #include "trireme/train/layout_choice.h"
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <sstream>
 
@@ -19,10 +20,12 @@ namespace trireme {
 namespace {
 
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
+using testing::StartsWith;
 
 /// What choose_layout() says of a job.
 struct Chosen {
@@ -43,8 +46,8 @@ class ChosenLayout : public testing::Test {
  protected:
   const ScratchDirectory folder_;
   const std::string profile_ = test::write_cpu_profile(folder_ / "cpu.json");
-  const std::string model_ =
-      "--model tiny --global-batch-size 16 --plan auto --plan-profile " + profile_ + ' ';
+  const std::string job_ = "--model tiny --global-batch-size 16 --plan auto --plan-profile ",
+                    model_ = job_ + profile_ + ' ';
 
   static Chosen choose(const std::string& line, const RankCounts& counts = {2, 2}) {
     Options options;
@@ -130,15 +133,33 @@ TEST_F(ChosenLayout, IsNoneWithoutAuto) {
 }
 
 TEST_F(ChosenLayout, OfAGpuByItsNameNeedsNoGpuHere) {
-  const Chosen chosen =
-      choose("--model tiny --global-batch-size 16 --plan auto --plan-profile H100-80", {16, 0});
+  const Chosen chosen = choose(job_ + "H100-80", {16, 0});
   ASSERT_THAT(chosen.problems, IsEmpty());
   EXPECT_EQ(chosen.values.at("--device"), "cuda");
   EXPECT_THAT(chosen.choice.report, HasSubstr("| 16 H100-SXM of 79.10 GiB, 2 nodes"));
 }
 
+TEST_F(ChosenLayout, HasTheLinksOfAClusterAndTheNodesOfTheJob) {
+  const auto of = [&](const std::string& groups, const RankCounts& counts) {
+    const std::string file = folder_ / "cluster.json";
+    std::ofstream(file) << R"({"groups": [)" << groups << "]}";
+    return choose(job_ + file, counts);
+  };
+  const std::string group =
+      R"({"gpu": "H100-80", "nodes": 2, "per_node": 8, "network_gbit_s": 100})";
+  EXPECT_THAT(of(group, {16, 4}).choice.report,
+              HasSubstr("| 16 H100-SXM of 79.10 GiB, 4 nodes, 100 Gb/s a GPU"));
+  EXPECT_THAT(of(group, {12, 0}).choice.report,
+              HasSubstr("| 12 H100-SXM of 79.10 GiB, 2 nodes, 100 Gb/s a GPU"));
+  EXPECT_THAT(of(group, {16, 16}).problems,
+              ElementsAre(HasSubstr("has nodes of \"per_node\" 8, and here are 16 ranks on a n")));
+  EXPECT_THAT(of(group + R"(, {"gpu": "4090", "nodes": 1, "per_node": 8})", {16, 8}).problems,
+              ElementsAre(HasSubstr("has 2 groups of nodes, and --plan auto plans for one")));
+}
+
 TEST_F(ChosenLayout, OfRanksThatDoNotRunYetHasTheNodesOfTheCalibration) {
-  EXPECT_THAT(choose(model_, {4, 0}).choice.report, HasSubstr("| 4 CPU of tests of 4.00 GiB, 2 n"));
+  EXPECT_THAT(choose(model_, {4, 0}).choice.report,
+              HasSubstr("| 4 CPU of tests of 4.00 GiB, 2 nodes, 400 Gb/s a rank |"));
   EXPECT_THAT(choose(model_, {4, 4}).choice.report, HasSubstr("| 4 CPU of tests of 4.00 GiB, 1 n"));
 }
 
@@ -156,7 +177,7 @@ TEST_F(ChosenLayout, RefusesWhatItCannotPlanByOneLineEach) {
   EXPECT_THAT(of(model_ + "--train-iters 0"), ElementsAre(HasSubstr("this job trains nothing")));
   EXPECT_THAT(of(model_ + "--freeze embedding"),
               ElementsAre(HasSubstr("--freeze: layouts are searched for models of which all")));
-  EXPECT_THAT(of(model_, {3, 2}), ElementsAre(HasSubstr("3 ranks, of which 2 are on the node")));
+  EXPECT_THAT(of(model_, {6, 4, 2}), ElementsAre(HasSubstr("the 6 ranks here are 2 to 4 on a ")));
   EXPECT_THAT(of(model_ + "--device cuda"),
               ElementsAre(HasSubstr("cpu.json is of a CPU and contradicts --device cuda")));
   EXPECT_THAT(of("--plan auto --device cpu --plan-profile H100"),
@@ -166,11 +187,17 @@ TEST_F(ChosenLayout, RefusesWhatItCannotPlanByOneLineEach) {
               ElementsAre(HasSubstr("a GPU for each rank, and --ranks-per-gpu 2 shares it")));
   EXPECT_THAT(of("--plan auto --plan-profile H1000"),
               ElementsAre(HasSubstr("--plan-profile H1000: the GPU 'H1000' is not known")));
+  const std::string broken = folder_ / "broken.json";
+  std::ofstream(broken) << R"({"format": 1})";
+  EXPECT_THAT(of("--plan auto --plan-profile " + broken),
+              ElementsAre(AllOf(StartsWith("--plan-profile " + broken + ": "),
+                                Not(HasSubstr(": " + broken)))));
   EXPECT_THAT(of(model_ + "--tp 3"), ElementsAre(HasSubstr("--plan auto: no layout of 0.8 M "
                                                            "parameters on 2 CPU of tests")));
-  EXPECT_THAT(of("--model tiny --global-batch-size 16 --plan auto --plan-profile " + small),
-              ElementsAre(AllOf(HasSubstr("--plan auto: none of "),
-                                HasSubstr(" layouts fits 2 CPU"), HasSubstr(": least "))));
+  EXPECT_THAT(
+      of(job_ + small),
+      ElementsAre(AllOf(HasSubstr("--plan auto: none of "), HasSubstr(" layouts fits 2 CPU"),
+                        ContainsRegex(": least [0-9.]+ MiB a rank \\("))));
 }
 
 TEST_F(ChosenLayout, IsThatOfTheCheckpointOfAsManyRanks) {
@@ -181,23 +208,38 @@ TEST_F(ChosenLayout, IsThatOfTheCheckpointOfAsManyRanks) {
   EXPECT_EQ(kept.values.at("--recompute-granularity"), "full");
   EXPECT_THAT(kept.choice.report, HasSubstr("the layout of step 7 of "));
   EXPECT_GT(kept.choice.predicted.seconds, 0);
-  // An option that is given, other ranks, a new run, another step: the fastest one is sought.
-  for (const char* more : {" --pp 1", " --finetune", " --ckpt-step 6"}) {
+  // A new run, another step: the fastest one is sought.
+  for (const char* more : {" --finetune", " --ckpt-step 6"}) {
     const Chosen anew = choose(load + more);
-    EXPECT_THAT(anew.choice.report, Not(HasSubstr("is kept"))) << more;
+    EXPECT_THAT(anew.choice.report, Not(HasSubstr("the layout of"))) << more;
     EXPECT_NE(anew.layout(), kept.layout()) << more;
   }
-  EXPECT_THAT(choose(load, {4, 4}).choice.report, Not(HasSubstr("is kept")));
 }
 
-TEST_F(ChosenLayout, IsSoughtWhereThatOfTheCheckpointIsNotSaidOrNoLongerLegal) {
-  EXPECT_THAT(choose(model_ + "--load " + checkpoint(2, {{"--lr", "0.1"}})).choice.report,
-              Not(HasSubstr("is kept")));
+TEST_F(ChosenLayout, IsSoughtWhereThatOfTheCheckpointCannotBeKeptAndSaysWhy) {
+  const auto report = [&](const std::string& options, const RankCounts& counts = {2, 2}) {
+    const Chosen anew = choose(options, counts);
+    EXPECT_THAT(anew.problems, IsEmpty()) << options;
+    EXPECT_THAT(anew.choice.report, Not(HasSubstr("is kept"))) << options;
+    EXPECT_THAT(anew.choice.report, HasSubstr("\n 1 > tp ")) << options;
+    return anew.choice.report;
+  };
+  const std::string run = " --load " + checkpoint(2, pipeline_of_two()), load = model_ + run;
+  EXPECT_THAT(report(load + " --pp 1"),
+              HasSubstr("run2 is not kept: another --pipeline-model-parallel-size is given\n"));
+  EXPECT_THAT(report(load, {4, 4}), HasSubstr("is not kept: 2 ranks wrote it, and here are 4\n"));
+  EXPECT_THAT(report(load + " --num-layers 1"), HasSubstr("is not kept: "));
+  // A device with less memory than it needs.
+  const std::string small =
+      test::write_cpu_profile(folder_ / "small.json", choose(load).choice.predicted.bytes);
+  EXPECT_THAT(report(job_ + small + run), HasSubstr("is not kept: a rank would need "));
+  // The batch no longer has as many micro-batches.
   KeyValues layout = pipeline_of_two();
-  layout[4].second = "5";  // does not divide 16 samples
-  const Chosen anew = choose(model_ + "--load " + checkpoint(2, layout));
-  EXPECT_THAT(anew.problems, IsEmpty());
-  EXPECT_THAT(anew.choice.report, Not(HasSubstr("is kept")));
+  layout[4].second = "5";
+  EXPECT_THAT(report(model_ + "--load " + checkpoint(2, layout)),
+              HasSubstr("run2 is not kept: --global-batch-size 16 "));
+  EXPECT_THAT(report(model_ + "--load " + checkpoint(2, {{"--lr", "0.1"}})),
+              HasSubstr("is not kept: it does not say its --"));
 }
 
 }  // namespace

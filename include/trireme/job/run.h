@@ -64,7 +64,8 @@ class Context {
 /// How many ranks a job has.
 struct RankCounts {
   Index ranks = 1;
-  Index per_node = 0;  // on the node of rank 0; 0: not known, as there are no ranks yet
+  Index per_node = 0;         // on the node that has most; 0: not known, as there are no ranks yet
+  Index fewest_per_node = 0;  // on the node that has fewest; 0: as many as on all others
 };
 
 /// A program with options of its own.

@@ -245,6 +245,7 @@ std::vector<std::pair<std::string, Index>> classes_of(const MemoryNeed& need) {
 std::string why_none_fits(const TrainingTask& task, const Question& question,
                           const Answer& answer) {
   const Cluster& cluster = question.cluster;
+  const char* unit = cluster.groups.front().unit();
   if (answer.result.considered.empty()) {
     const std::string why = answer.result.illegal.empty() ? "no layout matches what is pinned"
                                                           : answer.result.illegal.front().problem;
@@ -256,10 +257,10 @@ std::string why_none_fits(const TrainingTask& task, const Question& question,
                                  answer.result.considered.size(), cluster.describe(),
                                  show_bytes(answer.result.limit));
   if (answer.least_need)
-    text += fmt::format(": least {} a GPU ({})", show_bytes(answer.least_need->bytes),
+    text += fmt::format(": least {} a {} ({})", show_bytes(answer.least_need->bytes), unit,
                         describe(answer.least_need->layout));
   if (answer.fit)
-    text += fmt::format(". It fits on {} GPUs: {}, {}", answer.fit->gpus,
+    text += fmt::format(". It fits on {} {}s: {}, {}", answer.fit->gpus, unit,
                         describe(answer.fit->layout.layout), show_bytes(answer.fit->layout.bytes));
   return text + '\n';
 }

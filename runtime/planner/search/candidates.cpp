@@ -59,7 +59,7 @@ class Lister {
   /// Of a split that does not use all GPUs: of a job of all of them.
   std::string layout_problem(const Layout& layout) const {
     return str("tp ", layout.tensor, " x pp ", layout.pipeline, " does not divide ", count_.gpus,
-               " GPUs");
+               " ranks");
   }
 
   void add_illegal(const Layout& layout, const std::string& problem) {

@@ -86,6 +86,19 @@ Cluster parse_text(const std::string& text) {
   return {{make_group(text.substr(begin), one_node ? 1 : counts[0], counts.back())}};
 }
 
+Json parse_file(std::string_view json) {
+  constexpr Index most_bytes = Index{1} << 20;
+  return parse_json(json, {.text_bytes = most_bytes, .values = 100'000});
+}
+
+/// Throws: Error when there is no such file, or nothing in it.
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  require(file && !text.empty(), path, " cannot be read, or is empty");
+  return text;
+}
+
 /// The members of one group, each read once.
 class GroupReader {
  public:
@@ -232,7 +245,8 @@ std::string Cluster::describe() const {
                         group.profile.name, show_bytes(group.profile.memory), group.nodes,
                         group.nodes == 1 ? "" : "s");
     if (group.nodes > 1 || groups.size() > 1)
-      text += fmt::format(", {:.0f} Gb/s a GPU", group.network.port.bytes_per_s * bits / 1e9);
+      text += fmt::format(", {:.0f} Gb/s a {}", group.network.port.bytes_per_s * bits / 1e9,
+                          group.unit());
   }
   return text;
 }
@@ -240,17 +254,23 @@ std::string Cluster::describe() const {
 Cluster read_cluster(const std::string& text_or_file) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(text_or_file, ignored)) return parse_text(text_or_file);
-  std::ifstream file(text_or_file, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  require(file && !text.empty(), text_or_file, " cannot be read, or is empty");
-  return parse_cluster(text, text_or_file);
+  return parse_cluster(text_of(text_or_file), text_or_file);
+}
+
+bool is_cluster_file(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;
+  try {
+    return parse_file(text_of(path)).find("groups") != nullptr;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 Cluster parse_cluster(std::string_view json, const std::string& source) {
-  constexpr Index most_bytes = Index{1} << 20;
   Json all;
   try {
-    all = parse_json(json, {.text_bytes = most_bytes, .values = 100'000});
+    all = parse_file(json);
   } catch (const Error& error) {
     throw Error(source + ": " + error.what());
   }

@@ -21,6 +21,8 @@ struct GpuGroup {
   double price = 0;  // of a GPU for an hour; 0: unknown
 
   int gpus() const { return nodes * per_node; }
+  /// What messages call one of them: a CPU is shared by ranks.
+  const char* unit() const { return profile.is_cpu() ? "rank" : "GPU"; }
 };
 
 struct Cluster {
@@ -37,6 +39,8 @@ struct Cluster {
 /// may be the file of a profile, of a GPU or of a CPU rank: "4xcpu.json". Throws: Error that says
 /// what is wrong, and what would be right.
 Cluster read_cluster(const std::string& text_or_file);
+/// Whether it is the file of a cluster; that of a profile is none.
+bool is_cluster_file(const std::string& path);
 /// The text of such a file; `source`: its name, for messages.
 ///   {"groups": [{"gpu": "H100-80", "nodes": 8, "per_node": 8, "memory_gib": 79, "price": 2.5,
 ///                "link_gb_s": 360, "network_gbit_s": 400}]}

@@ -276,7 +276,7 @@ std::optional<Evaluated> Searcher::explain(const GpuGroup& group, const LayoutPi
   const LayoutList list = list_layouts(state_->task, {group.gpus(), group.per_node}, pins);
   if (list.legal.empty()) {
     why = list.illegal.empty()
-              ? "no layout has these words on " + std::to_string(group.gpus()) + " GPUs"
+              ? str("no layout has these words on ", group.gpus(), " ", group.unit(), "s")
               : list.illegal.front().problem;
     return std::nullopt;
   }

@@ -36,12 +36,12 @@ TrainingTask::TrainingTask(const CommandLine& command, const Options& options,
   spec_ = training_spec(options_, MeshShape(1, 1, 1));
 }
 
-LayoutPins TrainingTask::pins_with(const LayoutPins& more, Problems& problems) const {
+LayoutPins TrainingTask::pins_with(const LayoutPins& more,
+                                   std::vector<std::string>& contradicted) const {
   LayoutPins pins = more;
   const auto pin = [&](const char* option, auto& word, auto value) {
     if (!command_.given(option)) return;
-    if (word && *word != value)
-      problems.add("--pin contradicts ", option, " of --model-config; leave one out");
+    if (word && *word != value) contradicted.emplace_back(option);
     word = value;
   };
   const TransformerConfig& model = gpt_.model;

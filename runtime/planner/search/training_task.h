@@ -48,9 +48,9 @@ class TrainingTask {
   Index tokens_per_step() const { return options_.global_batch_size * gpt_.model.seq_length; }
   /// Whether this option (canonical name) was among the words, or in the file.
   bool given(const std::string& option) const { return command_.given(option); }
-  /// `more`, with the words of a layout that the task was given: they stay as they are. A word that
-  /// `more` has another value for is a problem.
-  LayoutPins pins_with(const LayoutPins& more, Problems& problems) const;
+  /// `more`, with the words of a layout that the task was given: they stay as they are. The options
+  /// that `more` has other values for are added to `contradicted`.
+  LayoutPins pins_with(const LayoutPins& more, std::vector<std::string>& contradicted) const;
 
   /// Why train_gpt would refuse this layout; empty: it would train.
   std::vector<std::string> problems_of(const Layout& layout, const UnequalParts& parts = {}) const;

@@ -15,7 +15,7 @@ planner::LayoutPins pins_of(const KeyValues& options) {
   const std::map<std::string, std::string> values(options.begin(), options.end());
   const auto value = [&](const char* option) {
     const auto found = values.find(option);
-    require(found != values.end(), "no ", option);
+    require(found != values.end(), "it does not say its ", option);
     return found->second;
   };
   const auto flag = [&](const char* option) { return value(option) == "true" ? "1" : "0"; };
@@ -27,6 +27,23 @@ planner::LayoutPins pins_of(const KeyValues& options) {
       " chunks=", value("--lm-head-chunks")));
 }
 
+/// Throws: Error when the manifest cannot be read.
+KeptLayout layout_of(const CommittedStep& step, const std::string& load, Index ranks) {
+  const Manifest manifest = read_manifest(step.path);
+  KeptLayout layout{str("step ", step.step, " of ", load), {}, ""};
+  const Index wrote = ranks_of(manifest);
+  if (wrote != ranks) {
+    layout.problem = str(wrote, wrote == 1 ? " rank" : " ranks", " wrote it, and here are ", ranks);
+    return layout;
+  }
+  try {
+    layout.pins = pins_of(manifest.options);
+  } catch (const Error& error) {
+    layout.problem = error.what();
+  }
+  return layout;
+}
+
 }  // namespace
 
 std::optional<KeptLayout> layout_of_checkpoint(const CheckpointOptions& options, Index ranks) {
@@ -36,9 +53,7 @@ std::optional<KeptLayout> layout_of_checkpoint(const CheckpointOptions& options,
     for (const CommittedStep& step : list_steps(options.load)) {
       if (options.ckpt_step >= 0 && step.step != options.ckpt_step) continue;
       try {
-        const Manifest manifest = read_manifest(step.path);
-        if (ranks_of(manifest) != ranks) return std::nullopt;
-        return KeptLayout{pins_of(manifest.options), str("step ", step.step, " of ", options.load)};
+        return layout_of(step, options.load, ranks);
       } catch (const Error&) {
         continue;
       }

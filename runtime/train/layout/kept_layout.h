@@ -1,4 +1,4 @@
-// The layout of the checkpoint that a job resumes from, which --plan auto keeps.
+// The layout of the checkpoint that a job resumes from, which --plan auto keeps where it can.
 //
 // Private to train.
 #pragma once
@@ -13,12 +13,13 @@
 namespace trireme::train {
 
 struct KeptLayout {
-  planner::LayoutPins pins;  // all words but dp
   std::string origin;        // "step 10 of run"
+  planner::LayoutPins pins;  // all words but dp
+  std::string problem;       // why these ranks cannot keep it; empty: nothing is known yet
 };
 
 /// Of the newest step of --load (or that of --ckpt-step) whose manifest can be read. Nothing: there
-/// is none, another number of ranks wrote it, or it does not say its layout.
+/// is none, or --finetune begins a new run.
 std::optional<KeptLayout> layout_of_checkpoint(const CheckpointOptions& options, Index ranks);
 
 }  // namespace trireme::train

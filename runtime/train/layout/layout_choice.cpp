@@ -2,9 +2,13 @@
 
 #include <sstream>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "trireme/kernels/device.h"
 
 #include "kernels/cuda.h"
+#include "runtime/core/show_bytes.h"
 #include "runtime/job/device_choice.h"
 #include "runtime/job/gpu_environment.h"
 #include "runtime/planner/profile_json.h"
@@ -37,22 +41,43 @@ std::string profile_of_gpu(const Options& options, const RankCounts& counts) {
   }
 }
 
-/// Of jobs that have no ranks yet: as many on a node as were calibrated, or as most nodes have.
-Index usual_ranks_of_node(const Profile& profile, Index ranks) {
-  constexpr Index usual = 8;
-  Index most = profile.ranks_per_node > 0 ? profile.ranks_per_node : usual;
-  while (ranks % most != 0) --most;
+/// On each node. Of jobs that have no ranks yet: `most`, or as many fewer as all nodes may have.
+Index ranks_of_node(const RankCounts& counts, Index most) {
+  if (counts.per_node > 0) return counts.per_node;
+  while (counts.ranks % most != 0) --most;
   return most;
+}
+
+/// The links of a file of a cluster, and the nodes of this job. Throws: Error.
+Cluster cluster_in(const std::string& file, const RankCounts& counts) {
+  Cluster cluster = read_cluster(file);
+  require(cluster.groups.size() == 1, file, " has ", cluster.groups.size(),
+          " groups of nodes, and --plan auto plans for one");
+  GpuGroup& group = cluster.groups.front();
+  const Index per_node = ranks_of_node(counts, group.per_node);
+  require(per_node <= group.per_node, file, " has nodes of \"per_node\" ", group.per_node,
+          ", and here are ", per_node, " ranks on a node");
+  group.nodes = static_cast<int>(counts.ranks / per_node);
+  group.per_node = group.network.ranks_per_node = static_cast<int>(per_node);
+  return cluster;
+}
+
+/// `profile`: the file of a cluster, or of a profile, or a name of one. Throws: Error.
+Cluster read_cluster_of(const std::string& profile, const RankCounts& counts) {
+  if (is_cluster_file(profile)) return cluster_in(profile, counts);
+  const auto of = [&](Index per_node) {
+    return read_cluster(str(counts.ranks / per_node, "x", per_node, "x", profile));
+  };
+  constexpr Index usual = 8;  // where it does not say how many were calibrated
+  Index most = usual;
+  if (counts.per_node == 0)
+    if (const Index known = of(1).groups.front().profile.ranks_per_node; known > 0) most = known;
+  return of(ranks_of_node(counts, most));
 }
 
 /// Throws: Error.
 Cluster cluster_of(const std::string& profile, const Options& options, const RankCounts& counts) {
-  const auto of = [&](Index per_node) {
-    return read_cluster(str(counts.ranks / per_node, "x", per_node, "x", profile));
-  };
-  Index per_node = counts.per_node;
-  if (per_node == 0) per_node = usual_ranks_of_node(of(1).groups.front().profile, counts.ranks);
-  Cluster cluster = of(per_node);
+  Cluster cluster = read_cluster_of(profile, counts);
   if (Profile& known = cluster.groups.front().profile; known.is_cpu())
     known.device = cpu_traits({static_cast<int>(options.threads_per_rank)});  // the kernels here
   return cluster;
@@ -68,9 +93,10 @@ Cluster find_cluster(const Options& options, const RankCounts& counts, const std
     problems.add("--plan auto plans training, and this job trains nothing; leave it out");
   } else if (!options.freeze.empty()) {
     problems.add(planner::no_plan_of_frozen_parts);
-  } else if (counts.per_node > 0 && counts.ranks % counts.per_node != 0) {
-    problems.add("--plan auto plans for equal nodes: ", counts.ranks, " ranks, of which ",
-                 counts.per_node, " are on the node of rank 0");
+  } else if (counts.fewest_per_node != 0 && counts.fewest_per_node != counts.per_node) {
+    problems.add("--plan auto plans for equal nodes, and the ", counts.ranks, " ranks here are ",
+                 counts.fewest_per_node, " to ", counts.per_node,
+                 " on a node; start as many on each, or give the layout in place of --plan auto");
   } else if (profile.empty()) {
     problems.collect(
         [&] { cluster = cluster_of(profile_of_gpu(options, counts), options, counts); });
@@ -78,7 +104,8 @@ Cluster find_cluster(const Options& options, const RankCounts& counts, const std
     try {
       cluster = cluster_of(profile, options, counts);
     } catch (const Error& error) {
-      problems.add("--plan-profile ", profile, ": ", error.what());
+      const std::string text = error.what();  // of a file it begins with its name
+      problems.add("--plan-profile ", text.starts_with(profile) ? "" : profile + ": ", text);
     }
   }
   if (cluster.groups.empty()) return cluster;
@@ -118,16 +145,46 @@ std::string doubts(const GpuGroup& group) {
   return text;
 }
 
-/// The layout of the checkpoint, where it can be kept.
-std::optional<Answer> keep_layout(const TrainingTask& task, Question question,
+/// Why the one layout that was sought is none for these ranks.
+std::string why_not(const Answer& found) {
+  const SearchResult& result = found.result;
+  if (result.considered.empty())
+    return result.illegal.empty() ? "it is no layout of these ranks"
+                                  : result.illegal.front().problem;
+  const Considered& layout = result.considered.front();
+  if (!layout.problem.empty()) return layout.problem;
+  const Index bytes = found.least_need ? found.least_need->bytes : layout.least_bytes;
+  return str("a rank would need ", show_bytes(bytes), ", and ", show_bytes(result.limit),
+             " may be used");
+}
+
+/// The layout of the checkpoint, where it can be kept; else `problem` says why not.
+std::optional<Answer> find_kept(const TrainingTask& task, Question question,
+                                const train::KeptLayout& kept, std::string& problem) {
+  problem = kept.problem;
+  if (!problem.empty()) return std::nullopt;
+  std::vector<std::string> contradicted;
+  question.aim.pins = task.pins_with(kept.pins, contradicted);
+  if (!contradicted.empty()) {
+    problem = fmt::format("another {} is given", fmt::join(contradicted, ", "));
+    return std::nullopt;
+  }
+  Answer found = answer(task, question);
+  if (found.fits()) return found;
+  problem = why_not(found);
+  return std::nullopt;
+}
+
+/// Says in the report what becomes of the layout of a checkpoint that the job resumes from.
+std::optional<Answer> keep_layout(const TrainingTask& task, const Question& question,
                                   const CheckpointOptions& options, LayoutChoice& choice) {
   const auto kept = train::layout_of_checkpoint(options, question.cluster.gpus());
-  Problems contradictions;
-  if (kept) question.aim.pins = task.pins_with(kept->pins, contradictions);
-  if (!kept || !contradictions.empty()) return std::nullopt;
-  Answer found = answer(task, question);
-  if (!found.fits()) return std::nullopt;
-  choice.report = "the layout of " + kept->origin + " is kept, as there are as many ranks\n";
+  if (!kept) return std::nullopt;
+  std::string problem;
+  std::optional<Answer> found = find_kept(task, question, *kept, problem);
+  choice.report = "the layout of " + kept->origin +
+                  (found ? " is kept, as there are as many ranks" : " is not kept: " + problem) +
+                  '\n';
   return found;
 }
 
@@ -143,7 +200,8 @@ KeyValues choose_layout(const CommandLine& command, const Options& options, cons
   const TrainingTask task(command, options, gpt);
   std::optional<Answer> found = keep_layout(task, question, options.checkpoint, choice);
   if (!found) {
-    question.aim.pins = task.pins_with({}, problems);
+    std::vector<std::string> none;
+    question.aim.pins = task.pins_with({}, none);
     found = answer(task, question);
   }
   if (!found->fits()) {

@@ -44,36 +44,37 @@ Experiment::Experiment(const ChaosOptions& options, const EndSignals& signals)
       deck_(options.kinds, options.seed) {}
 
 bool Experiment::comes_true(double within_s, double pause_s,
-                            const std::function<bool()>& condition) const {
+                            const std::function<bool()>& condition) {
   for (const auto begin = Clock::now(); seconds_since(begin) < within_s; sleep(pause_s)) {
     require(!signals_.came(), "stopped by a signal");
+    read_ledger();
     if (condition()) return true;
   }
+  read_ledger();
   return condition();
 }
 
-/// The ledger only grows: it is read again when it has.
-const History& Experiment::history() const {
+/// It only grows: it is read again when it has, and never while parts of history_ are in use.
+void Experiment::read_ledger() {
   const Index bytes = size_of(paths_.ledger);
   if (bytes != ledger_bytes_) history_ = read_history(paths_);
   ledger_bytes_ = bytes;
-  return history_;
 }
 
 /// Whether an attempt runs that has made a durable step, so that its end is no crash loop.
 bool Experiment::is_ready() const {
-  if (history().attempts.empty() || history().attempts.back().ended || !read_offer(paths_))
+  if (history_.attempts.empty() || history_.attempts.back().ended || !read_offer(paths_))
     return false;
   const std::vector<Index> durable = durable_steps(paths_.run, 1);
-  return !durable.empty() && durable.front() > history().attempts.back().began.resumed;
+  return !durable.empty() && durable.front() > history_.attempts.back().began.resumed;
 }
 
 bool Experiment::has_ended() const {
-  return history().end.has_value() && history().end->code != code::stopped;
+  return history_.end.has_value() && history_.end->code != code::stopped;
 }
 
 void Experiment::check_goodput() const {
-  const double goodput = recent_goodput(history(), Index{std::time(nullptr)}, goodput_window_s);
+  const double goodput = recent_goodput(history_, Index{std::time(nullptr)}, goodput_window_s);
   require(100 * goodput >= options_.least_goodput,
           fmt::format("stopped: {:.0f} % of the last {} s were useful, less than --min-goodput "
                       "{:.0f}",
@@ -83,12 +84,13 @@ void Experiment::check_goodput() const {
 void Experiment::compare() { seen_.compare(read_whole(metrics_, most_bytes), metrics_); }
 
 Experiment::Struck Experiment::strike(const FaultRequest& request) {
-  const std::size_t before = history().faults.size();
+  read_ledger();
+  const std::size_t before = history_.faults.size();
   Struck struck{{},
                 find_fault_kind(request.kind),
                 Clock::now(),
                 last_step_in(metrics_),
-                std::make_shared<LogTail>(paths_.attempt(history().attempts.back().began.attempt) +
+                std::make_shared<LogTail>(paths_.attempt(history_.attempts.back().began.attempt) +
                                           "/output.log")};
   ask_for(request, paths_);
   constexpr double taken_within_s = 30;
@@ -99,9 +101,10 @@ Experiment::Struck Experiment::strike(const FaultRequest& request) {
     withdraw_request(paths_);
     throw;
   }
-  require(history().faults.size() > before, "the supervisor has refused '", request.kind,
+  read_ledger();
+  require(history_.faults.size() > before, "the supervisor has refused '", request.kind,
           "': it says why");
-  struck.fault = history().faults.back();
+  struck.fault = history_.faults.back();
   struck.at = Clock::now();
   return struck;
 }
@@ -125,12 +128,12 @@ void Experiment::call_user(const Struck& struck, const std::string& state) const
 /// What the attempt that the fault hit came to, once the run has made a step beyond it.
 std::optional<Trial> Experiment::outcome_of_attempt(const Struck& struck,
                                                     const AttemptEnded& ended) const {
-  const AttemptBegan& last = history().attempts.back().began;
+  const AttemptBegan& last = history_.attempts.back().began;
   if (last.attempt <= struck.fault.attempt || last_step_in(metrics_) <= ended.last_step)
     return std::nullopt;
   Index resumed = last.resumed;
   std::vector<std::string> hosts;
-  for (const Attempt& attempt : history().attempts) {
+  for (const Attempt& attempt : history_.attempts) {
     if (attempt.began.attempt == struck.fault.attempt) hosts = attempt.began.nodes;
     if (attempt.began.attempt == struck.fault.attempt + 1) resumed = attempt.began.resumed;
   }
@@ -156,7 +159,7 @@ std::optional<Trial> Experiment::outcome_without_end(const Struck& struck) {
   trial.fault = struck.fault;
   trial.cause_is_right = true;
   if (kind == "slow") {
-    const std::vector<std::string> slow = describe_slow(pages_of_attempt(paths_, history()));
+    const std::vector<std::string> slow = describe_slow(pages_of_attempt(paths_, history_));
     if (slow.empty()) return std::nullopt;
     trial.cause = "slow";
     trial.culprit = culprit_in(joined(slow), struck.fault.victim);
@@ -182,7 +185,7 @@ std::optional<Trial> Experiment::outcome_without_end(const Struck& struck) {
 
 /// Nothing: it is not known yet.
 std::optional<Trial> Experiment::outcome(const Struck& struck) {
-  for (const Attempt& attempt : history().attempts)
+  for (const Attempt& attempt : history_.attempts)
     if (attempt.began.attempt == struck.fault.attempt && attempt.ended)
       return outcome_of_attempt(struck, *attempt.ended);
   return outcome_without_end(struck);
@@ -212,8 +215,9 @@ void Experiment::await_recovery(const Struck& struck) {
 
 void Experiment::damage_a_copy(const FaultRequest& request) {
   const auto begin = Clock::now();
+  read_ledger();
   Trial trial;
-  trial.fault = {history().attempts.back().began.attempt, Index{std::time(nullptr)}, request.kind,
+  trial.fault = {history_.attempts.back().began.attempt, Index{std::time(nullptr)}, request.kind,
                  ""};
   const CorruptCopy copy = corrupt_a_copy(paths_.run, options_.save_chaos, request.draw);
   trial.fault.victim = copy.where;
@@ -226,11 +230,11 @@ void Experiment::damage_a_copy(const FaultRequest& request) {
 /// Whether what an earlier fault left would not be taken for an effect of this one.
 bool Experiment::may_be_done(const std::string& kind) const {
   if (kind == "slow")  // ranks that were slow are reported for some steps
-    return describe_slow(pages_of_attempt(paths_, history())).empty();
+    return describe_slow(pages_of_attempt(paths_, history_)).empty();
   if (kind != "nan") return true;
   // Gradients that are not finite again before a newer durable step would end the run.
   const std::vector<Index> durable = durable_steps(paths_.run, 1);
-  return std::none_of(history().attempts.begin(), history().attempts.end(), [&](const Attempt& at) {
+  return std::none_of(history_.attempts.begin(), history_.attempts.end(), [&](const Attempt& at) {
     return at.ended && at.ended->cause == "numerics" &&
            (durable.empty() || durable.front() <= at.ended->last_step);
   });

@@ -46,9 +46,10 @@ class Experiment {
     std::shared_ptr<LogTail> log;
   };
 
-  /// Whether a condition came to hold within a time. Throws: Error after a signal.
-  bool comes_true(double within_s, double pause_s, const std::function<bool()>& condition) const;
-  const History& history() const;
+  /// Whether a condition came to hold within a time. The ledger is read before each look. Throws:
+  /// Error after a signal.
+  bool comes_true(double within_s, double pause_s, const std::function<bool()>& condition);
+  void read_ledger();
   bool is_ready() const;
   bool has_ended() const;
   void check_goodput() const;
@@ -72,8 +73,8 @@ class Experiment {
   FaultDeck deck_;
   SeenSteps seen_;
   std::vector<Trial> trials_;
-  mutable History history_;
-  mutable Index ledger_bytes_ = -1;
+  History history_;  // of read_ledger()
+  Index ledger_bytes_ = -1;
 };
 
 }  // namespace trireme::supervisor

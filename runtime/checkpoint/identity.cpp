@@ -247,6 +247,23 @@ std::vector<std::string> differences(const Manifest& checkpoint, const Manifest&
   return all;
 }
 
+std::string describe_rounded(const Manifest& checkpoint, const Manifest& job) {
+  const auto there = tensors_under(checkpoint, parameters_prefix);
+  std::string first;
+  Index rounded = 0;
+  bool trains = false;
+  for (const auto& [name, tensor] : tensors_under(job, parameters_prefix)) {
+    trains = trains || tensor->dtype == DType::f32;  // masters
+    const auto saved = there.find(name);
+    if (tensor->dtype == DType::f32 || saved == there.end() || saved->second->dtype != DType::f32)
+      continue;
+    if (++rounded == 1) first = tensor->name;
+  }
+  if (!trains || rounded == 0) return "";
+  return fmt::format("{}{} rounded from fp32 to bf16, as frozen parts are kept and saved", first,
+                     rounded == 1 ? " is" : fmt::format(" and {} more tensors are", rounded - 1));
+}
+
 std::string option_differences(const KeyValues& now, const KeyValues& then) {
   constexpr std::array no_matter{"--save",        "--load",
                                  "--ckpt",        "--finetune",

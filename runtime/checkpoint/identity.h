@@ -47,6 +47,10 @@ std::vector<std::string> differences(const Manifest& checkpoint, const Manifest&
                                      const KeyValues& identity, LoadScope scope,
                                      const std::map<std::string, std::string>& files = {});
 
+/// What loading rounds of parameters that are frozen: "parameters/w is rounded from fp32 to bf16,
+/// …". "" where nothing is, and of a job that trains nothing.
+std::string describe_rounded(const Manifest& checkpoint, const Manifest& job);
+
 /// "--lr 0.001 (was 0.003), --tp 2 (was 1)": options whose value differs from that of the run that
 /// saved, except those that only say where files are or what is printed.
 std::string option_differences(const KeyValues& now, const KeyValues& then);

@@ -182,6 +182,9 @@ void report(const LoadTarget& t, const Manifest& manifest, const ReadReport& min
   log.info(fmt::format("loaded step {} of {}, saved {} by {}: {} read in {:.0f} ms, {:.2f} GB/s",
                        manifest.step, options_of(t).load, manifest.created, manifest.layout,
                        show_bytes(bytes), ms, rate(bytes, ms)));
+  if (host_of(t).rank() == 0)
+    if (const std::string rounded = describe_rounded(manifest, t.catalog); !rounded.empty())
+      log.info("--freeze: " + rounded);
   if (t.context.options().train_iters == 0) return;  // options of training have no meaning
   const std::string changed = option_differences(t.context.configuration(), manifest.options);
   if (!changed.empty()) log.info("differs from the checkpoint's run: " + changed);

@@ -111,6 +111,24 @@ TEST(CheckpointerIdentity, WhatIsFrozenHereNeedsNoMomentsAndMayBeInBf16) {
                           "begin at 0"));
 }
 
+TEST(CheckpointerIdentity, WhatAFrozenPartLosesIsSaid) {
+  Manifest all = job(), here = job();
+  for (const char* name : {"parameters/a", "parameters/b"}) {
+    all.tensors.push_back({name, DType::f32, {4}, {}});
+    here.tensors.push_back({name, DType::bf16, {4}, {}});
+  }
+  EXPECT_EQ(describe_rounded(all, here),
+            "parameters/a and 1 more tensors are rounded from fp32 to bf16, as frozen parts are "
+            "kept and saved");
+  all.tensors.back().dtype = DType::bf16;  // as it was saved
+  EXPECT_EQ(describe_rounded(all, here),
+            "parameters/a is rounded from fp32 to bf16, as frozen parts are kept and saved");
+  EXPECT_EQ(describe_rounded(here, here), "");
+  EXPECT_EQ(describe_rounded(here, all), "");
+  for (Manifest::Tensor& tensor : here.tensors) tensor.dtype = DType::bf16;  // a forward pass
+  EXPECT_EQ(describe_rounded(all, here), "");
+}
+
 TEST(CheckpointerIdentity, ADifferenceOfAMomentAloneIsNamed) {
   Manifest checkpoint = job();
   checkpoint.tensors[0].global = {8, 4};

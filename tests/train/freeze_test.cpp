@@ -36,6 +36,22 @@ Model tied_model(Index batch, bool parallel) {
   return Model([=](Graph& g) { return build_transformer_loss(g, config, batch); });
 }
 
+/// RMS norms, also of queries and keys, swiglu, groups of queries, and a head of its own.
+Model untied_model(Index batch, bool parallel) {
+  TransformerConfig config = preset("qwen3-0.6b");
+  config.num_layers = 4;
+  config.hidden_size = 16;
+  config.num_attention_heads = 4;
+  config.num_query_groups = 2;
+  config.kv_channels = 8;
+  config.ffn_hidden_size = 24;
+  config.seq_length = length;
+  config.vocab_size = RandomTokens::vocabulary;
+  config.tie_embeddings = false;
+  config.sequence_parallel = parallel ? SequenceParallel::on : SequenceParallel::off;
+  return Model([=](Graph& g) { return build_transformer_loss(g, config, batch); });
+}
+
 /// The bottom of the model but for positions, and weights between trained ones.
 const std::vector<std::string> frozen_parts = {"embedding", "block.0-1", "block.2.mlp"};
 bool is_frozen(const std::string& tensor) {
@@ -50,6 +66,7 @@ class Freeze : public testing::Test {
     o.freeze = std::move(freeze);
     o.train_iters = steps;
     o.learning_rate.decay = LearningRateOptions::Decay::constant;
+    o.optimizer.kind = optimizer_;
     o.optimizer.weight_decay = 0.1;
     o.check_replicas = layout.data > 1 ? 1 : 0;
     o.verify_step = 2;
@@ -61,7 +78,7 @@ class Freeze : public testing::Test {
     o.dump_tensors = prefix;
     o.metrics = prefix + ".jsonl";
     on_ranks(layout, o, [&](Context& context) {
-      Trainer trainer(context, tied_model(layout.micro_batch, layout.tensor > 1));
+      Trainer trainer(context, model_(layout.micro_batch, layout.tensor > 1));
       RandomTokens data(length);
       trainer.fit(data);
     });
@@ -72,42 +89,57 @@ class Freeze : public testing::Test {
     return train(layout, options(layout, steps, std::move(freeze)));
   }
 
+  /// Frozen parts keep their bits on each layout, and all others have the gradients of a run that
+  /// trains all.
+  void expect_only_the_rest_is_trained(const std::vector<Layout>& layouts) {
+    const test::TrainingRun alone = train({}, 3, frozen_parts);
+    for (const Layout& layout : layouts) {
+      SCOPED_TRACE(testing::PrintToString(layout));
+      const Tensors initial = train(layout, 0, frozen_parts).parameters.tensors;
+      const test::TrainingRun run = train(layout, 3, frozen_parts);
+      const Tensors gradients = train(layout, 1, {}).gradients.tensors;
+      int frozen = 0;
+      for (const auto& [name, values] : run.parameters.tensors) {
+        frozen += is_frozen(name) ? 1 : 0;
+        if (is_frozen(name)) {
+          EXPECT_EQ(values, initial.at(name)) << name;
+          EXPECT_EQ(run.gradients.tensors.count(name), 0u) << name;
+        } else {
+          EXPECT_NE(values, initial.at(name)) << name;
+          EXPECT_EQ(run.gradients.tensors.at(name), gradients.at(name)) << name;
+        }
+      }
+      EXPECT_GT(frozen, 10);
+      EXPECT_THAT(run.gradients.tensors,
+                  SizeIs(run.parameters.tensors.size() - static_cast<std::size_t>(frozen)));
+      const test::Difference difference = compare(alone, run);
+      EXPECT_TRUE(layout.bf16 || within_limits(difference)) << describe(difference);
+    }
+  }
+
+  Model (*model_)(Index batch, bool parallel) = tied_model;
+  OptimizerOptions::Kind optimizer_ = OptimizerOptions::Kind::adamw;
   ScratchDirectory folder_;
   int runs_ = 0;
 };
 
 TEST_F(Freeze, KeepsBitsOnEveryLayoutAndGivesTheSameGradientsToTheRest) {
-  const std::vector<Layout> layouts = {{},
-                                       {.data = 2, .zero = true},
-                                       {.pipeline = 2, .micro_batch = 2},
-                                       {.tensor = 2},
-                                       {.data = 2, .pipeline = 2, .tensor = 2, .zero = true},
-                                       {.data = 2, .bf16 = true},
-                                       {.data = 2, .pipeline = 2, .zero = true, .bf16 = true},
-                                       {.pipeline = 2, .chunks = 2, .v = true}};
-  const test::TrainingRun alone = train({}, 3, frozen_parts);
-  for (const Layout& layout : layouts) {
-    SCOPED_TRACE(testing::PrintToString(layout));
-    const Tensors initial = train(layout, 0, frozen_parts).parameters.tensors;
-    const test::TrainingRun run = train(layout, 3, frozen_parts);
-    const Tensors gradients = train(layout, 1, {}).gradients.tensors;
-    int frozen = 0;
-    for (const auto& [name, values] : run.parameters.tensors) {
-      frozen += is_frozen(name) ? 1 : 0;
-      if (is_frozen(name)) {
-        EXPECT_EQ(values, initial.at(name)) << name;
-        EXPECT_EQ(run.gradients.tensors.count(name), 0u) << name;
-      } else {
-        EXPECT_NE(values, initial.at(name)) << name;
-        EXPECT_EQ(run.gradients.tensors.at(name), gradients.at(name)) << name;
-      }
-    }
-    EXPECT_GT(frozen, 10);
-    EXPECT_THAT(run.gradients.tensors,
-                SizeIs(run.parameters.tensors.size() - static_cast<std::size_t>(frozen)));
-    const test::Difference difference = compare(alone, run);
-    EXPECT_TRUE(layout.bf16 || within_limits(difference)) << describe(difference);
-  }
+  expect_only_the_rest_is_trained({{},
+                                   {.data = 2, .zero = true},
+                                   {.pipeline = 2, .micro_batch = 2},
+                                   {.tensor = 2},
+                                   {.data = 2, .pipeline = 2, .tensor = 2, .zero = true},
+                                   {.data = 2, .bf16 = true},
+                                   {.data = 2, .pipeline = 2, .zero = true, .bf16 = true},
+                                   {.pipeline = 2, .chunks = 2, .v = true}});
+}
+
+TEST_F(Freeze, OfAQwenIsThatOfAGpt) {
+  model_ = untied_model;
+  // AdamW makes much of rounding errors in small gradients.
+  optimizer_ = OptimizerOptions::Kind::sgd;
+  expect_only_the_rest_is_trained({{.data = 2, .tensor = 2, .zero = true},
+                                   {.data = 2, .pipeline = 2, .zero = true, .bf16 = true}});
 }
 
 TEST_F(Freeze, AStageWithNothingToTrainTakesPartInEachStep) {

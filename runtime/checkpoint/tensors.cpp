@@ -136,9 +136,10 @@ void gather_parameters(const FlatParameters& flat, Communicator& data, Stream& s
       return Elements{flat.master_data() + range.begin, range.count, DType::f32};
     };
     if (flat.masters_are_slices() || bucket.frozen)
-      data.all_gather(flat.computed(bucket.slice), flat.computed(bucket.range), stream);
+      data.all_gather(flat.computed(bucket.slice), flat.computed(bucket.range), stream,
+                      {bucket.slices});
     else
-      data.all_gather(master(bucket.slice), master(bucket.range), stream);
+      data.all_gather(master(bucket.slice), master(bucket.range), stream, {bucket.slices});
   }
   if (!flat.masters_are_slices()) flat.refresh_compute_copy(stream);
 }
@@ -151,7 +152,7 @@ void gather_state(const FlatParameters& flat, const Optimizer& optimizer, Commun
       float* whole = tensor.data + bucket.state_begin;
       data.all_gather(
           {whole + bucket.slice.begin - bucket.range.begin, bucket.slice.count, DType::f32},
-          {whole, bucket.range.count, DType::f32}, stream);
+          {whole, bucket.range.count, DType::f32}, stream, {bucket.slices});
     }
 }
 

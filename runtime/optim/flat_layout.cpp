@@ -1,6 +1,7 @@
 #include "runtime/optim/flat_layout.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include <fmt/format.h>
@@ -73,6 +74,42 @@ std::vector<std::vector<int>> find_ties(const Graph& graph, const StageCut& cut,
   return {ties.begin(), ties.end()};
 }
 
+void check_shares(const FlatOptions& options) {
+  const std::vector<Index>& shares = options.shares;
+  if (shares.empty()) return;
+  require(static_cast<int>(shares.size()) == options.data_size, "there are ", shares.size(),
+          " shares for the slices of ", options.data_size, " data ranks");
+  require(*std::min_element(shares.begin(), shares.end()) >= 0 &&
+              *std::max_element(shares.begin(), shares.end()) > 0,
+          "shares for slices have to be 0 or more, and one of them more than 0");
+}
+
+/// Slices for so many elements, at least, in proportion to the shares: equal ones of equal shares.
+std::vector<Index> slices_of(Index elements, const std::vector<Index>& shares) {
+  const Index sum = std::accumulate(shares.begin(), shares.end(), Index{0});
+  const Index lines = round_up(elements, alignment) / alignment;
+  std::vector<Index> slices;
+  for (const Index share : shares) slices.push_back((lines * share + sum - 1) / sum * alignment);
+  return slices;
+}
+
+/// Sets range.count and the slices, for so many elements from range.begin on.
+void cut_into_slices(Bucket& bucket, Index elements, const FlatOptions& options) {
+  Index before = 0, mine = 0;
+  if (options.shares.empty()) {
+    mine = round_up(elements, options.data_size * alignment) / options.data_size;
+    before = options.data_rank * mine;
+    bucket.range.count = options.data_size * mine;
+  } else {
+    bucket.slices = slices_of(elements, options.shares);
+    const auto own = bucket.slices.begin() + options.data_rank;
+    mine = *own;
+    before = std::accumulate(bucket.slices.begin(), own, Index{0});
+    bucket.range.count = std::accumulate(own, bucket.slices.end(), before);
+  }
+  bucket.slice = {bucket.range.begin + before, mine};
+}
+
 void check_chunks(const StageCut& cut, const std::vector<const Plan*>& chunks) {
   require(!chunks.empty(), "a rank needs at least one chunk");
   const int count = static_cast<int>(chunks.size());
@@ -109,6 +146,7 @@ FlatLayout::FlatLayout(const Graph& graph, const StageCut& cut,
           "; they must be positive");
   require(0 <= options.data_rank && options.data_rank < options.data_size, "data rank ",
           options.data_rank, " of ", options.data_size);
+  check_shares(options);
   check_chunks(cut, chunks);
   const std::vector<int> rank_of_stage = ranks_of_stages(cut, static_cast<int>(chunks.size()));
   const int pipeline_rank = rank_of_stage[at(chunks[0]->stage())];
@@ -186,14 +224,11 @@ void FlatLayout::place_bucket(std::vector<Item> items) {
     declared_.push_back(parameter);
     count_ = round_up(range.end(), alignment);
   }
-  const Index ranks = options_.data_size;
-  const Index slice = round_up(count_ - bucket.range.begin, ranks * alignment) / ranks;
-  bucket.range.count = slice * ranks;
-  bucket.slice = {bucket.range.begin + options_.data_rank * slice, slice};
+  cut_into_slices(bucket, count_ - bucket.range.begin, options_);
   bucket.state_begin = state_count_;
   count_ = bucket.range.end();
   state_count_ += updated(bucket).count;
-  buckets_.push_back(bucket);
+  buckets_.push_back(std::move(bucket));
 }
 
 std::vector<int> FlatLayout::positions(const Plan& plan) const {

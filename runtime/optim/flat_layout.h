@@ -28,6 +28,8 @@ struct FlatOptions {
   int data_rank = 0, data_size = 1;
   Update update = Update::replicated;
   DType compute = DType::f32;  // of the plans: f32, or bf16 with a compute copy
+  /// The slices of all data ranks relative to each other; empty: equal.
+  std::vector<Index> shares = {};
 };
 
 /// Elements [begin, begin + count) of a flat buffer.
@@ -38,8 +40,10 @@ struct FlatRange {
 };
 
 struct Bucket {
-  FlatRange range;  // starts at 64 bytes; its size divides into data_size slices of whole 64 bytes
-  FlatRange slice;  // the part of `range` of this data rank: data_rank-th of data_size equal ones
+  FlatRange range;  // starts at 64 bytes; consists of a slice of whole 64 bytes for each data rank
+  FlatRange slice;  // that of this data rank
+  /// Elements of all slices, in the order of data ranks, as collectives take them; empty: equal.
+  std::vector<Index> slices;
   FlatRange over_tensor;  // gradients in here are first summed over the tensor axis; may be empty
   /// Index in FlatLayout::ties(): one tied parameter, the same bucket on all its holders.
   int tie = -1;

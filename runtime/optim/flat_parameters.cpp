@@ -86,6 +86,7 @@ void FlatParameters::refresh_compute_copy(Stream& stream) const {
   if (compute_data_ == nullptr) return;
   for (const Bucket& bucket : buckets()) {
     const FlatRange mine = updated(bucket);
+    if (mine.count == 0) continue;
     stream.copy(Tensor(compute_data_ + mine.begin, {mine.count}, DType::bf16),
                 Tensor(master_data_ + master_begin(bucket), {mine.count}));
   }

@@ -124,7 +124,7 @@ void GradientReducer::start_data(int bucket) {
   const Elements all = elements(flat_.gradient_data(), b.range);
   progress_[at(bucket)].data =
       sharded ? data_.start_reduce_scatter(all, elements(flat_.gradient_data(), b.slice),
-                                           Reduction::sum, stream_)
+                                           Reduction::sum, stream_, {b.slices})
               : data_.start_all_reduce(all, Reduction::sum, stream_);
 }
 

@@ -216,7 +216,7 @@ void Optimizer::update(const DeviceList<UpdateRange>& list, const UpdatedBuffers
 void Optimizer::start_gather(std::size_t bucket) {
   const Bucket& b = flat_.buckets()[bucket];
   gathers_[bucket] =
-      data_.start_all_gather(flat_.computed(b.slice), flat_.computed(b.range), stream_);
+      data_.start_all_gather(flat_.computed(b.slice), flat_.computed(b.range), stream_, {b.slices});
   data_.progress();
 }
 

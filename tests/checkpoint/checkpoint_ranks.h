@@ -30,6 +30,7 @@ struct CheckpointJob {
   Options options = {};
   KeyValues model = {{"--num-attention-heads", "4"}};
   int blocks = 4;
+  std::vector<Index> shares = {};  // of data ranks in the optimizer
 };
 
 /// The job, computing in bf16.
@@ -55,6 +56,7 @@ struct CheckpointRank {
     options.chunks = job.layout.chunks;
     options.update = job.update;
     options.compute = job.options.compute();
+    options.shares = job.shares;
     return options;
   }
 

@@ -24,6 +24,8 @@ TEST(Checkpointer, EveryLayoutLoadsWhatAnyOtherSaved) {
     for (const Update update : updates()) jobs.push_back({layout, update});
   for (const Layout& layout : mixed_layouts())
     for (const Update update : updates()) jobs.push_back(in_bf16({layout, update}));
+  jobs.push_back({.layout = {3, 2, 1, 2}, .update = Update::sharded, .shares = {1, 0, 2}});
+  jobs.push_back(in_bf16({.layout = {2, 2, 2, 1}, .update = Update::sharded, .shares = {1, 4}}));
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const ScratchDirectory folder;
     const Tensors saved = save_step_3(jobs[i], folder / "run");

@@ -51,6 +51,26 @@ TEST_F(MemoryTier, HoldsAllThatARankNeedsToResumeOnEveryLayout) {
   }
 }
 
+TEST_F(MemoryTier, OfUnequalSlicesIsLoadedByTheSameCutAndAnotherTakesTheDurableStep) {
+  for (const bool bf16 : {false, true}) {
+    CheckpointJob job = attempt({{3, 1, 1, 1}, Update::sharded});
+    job.options.bf16 = bf16;
+    job.shares = {2, 0, 1};
+    make_steps(job);
+    EXPECT_EQ(loaded_step(job), 3);
+    for (const std::vector<Index>& other : {std::vector<Index>{2, 1, 1}, {}}) {
+      CheckpointJob cut = job;
+      cut.shares = other;
+      EXPECT_EQ(loaded_step(cut), 1);
+      fs::remove_all(folder_ / "run");
+      store::remove_snapshots(directory());
+      make_steps(job);
+    }
+    fs::remove_all(folder_ / "run");
+    store::remove_snapshots(directory());
+  }
+}
+
 TEST_F(MemoryTier, IsLoadedWhereItIsNewerThanTheNewestDurableStep) {
   const CheckpointJob job = attempt({{2, 1, 2, 1}});
   make_steps(job);

@@ -80,6 +80,7 @@ struct TinyOptions {
   Value (*model)(Graph&, int blocks) = tiny_model;
   DType compute = DType::f32;
   std::set<std::string> frozen = {};  // parameters, by their first names
+  std::vector<Index> shares = {};     // of data ranks in the optimizer
 };
 
 /// One rank's graph, plans, the layout of its parameters, and the parameters.
@@ -100,7 +101,7 @@ class TinyRank {
     layout = std::make_unique<FlatLayout>(
         graph, cut, chunks,
         FlatOptions{options.bucket_bytes, shape.coordinate(rank, Axis::data),
-                    shape.size(Axis::data), options.update, options.compute});
+                    shape.size(Axis::data), options.update, options.compute, options.shares});
   }
   /// Binds private memory; tests of reduction take mesh memory.
   void bind(Device& device) {

@@ -233,6 +233,7 @@ int run_program(int argc, char** argv) {
     options.tensor_size = options.pipeline_size = options.chunks = 1;
     options.schedule = ScheduleKind::one_f_one_b;
     options.data_parallel_shares.clear();
+    options.optimizer_shares.clear();
   };
   application.check = [&](const CommandLine& command, const Options&, Index, Problems& problems) {
     given.has_type = command.given("--bf16");

@@ -235,7 +235,8 @@ Words without_options(const Words& words, const Words& names, const std::string&
 
 Words one_rank_words(const Words& words, const std::string& config) {
   // What only a layout of several ranks has, and what there are several of on one.
-  const Words plain = without_options(words, {"--data-parallel-shares", "--stage-speeds"}, config);
+  const Words plain = without_options(
+      words, {"--data-parallel-shares", "--optimizer-shares", "--stage-speeds"}, config);
   return supervisor::with_options_of(
       plain, {"--tensor-model-parallel-size", "1", "--pipeline-model-parallel-size", "1",
               "--num-virtual-stages-per-pipeline-rank", "1", "--schedule", "1f1b"});

@@ -34,6 +34,8 @@ std::string describe_layout(const Context& context) {
   std::string text = context.mesh().shape().describe();
   if (o.chunks > 1) text += fmt::format(", {} chunks a stage", o.chunks);
   if (o.use_distributed_optimizer) text += ", distributed optimizer";
+  if (!o.optimizer_shares.empty())
+    text += ", optimizer shares " + trireme::describe(o.optimizer_shares);
   return text;
 }
 

@@ -54,14 +54,34 @@ void check_speeds(const Options& o, Problems& problems) {
 }
 
 /// Whether each data rank has a share.
-bool check_shares(const Options& o, Index data, Problems& problems) {
-  const auto shares = static_cast<Index>(o.data_parallel_shares.size());
+bool check_shares(const char* option, const DataShares& given, Index data, Problems& problems) {
+  const auto shares = static_cast<Index>(given.size());
   if (shares == 0 || shares == data) return true;
-  problems.add("--data-parallel-shares ", describe(o.data_parallel_shares), ": ", shares,
-               shares == 1 ? " share" : " shares", " for data parallel size ", data, "; give ",
-               data, data == 1 ? " number" : " numbers, one for each data rank",
+  problems.add(option, " ", describe(given), ": ", shares, shares == 1 ? " share" : " shares",
+               " for data parallel size ", data, "; give ", data,
+               data == 1 ? " number" : " numbers, one for each data rank",
                ", or leave the option out for equal shares");
   return false;
+}
+
+/// 0 where the mesh does not exist.
+Index data_size_of(const Options& o, Index ranks) {
+  const Index data = o.data_size(ranks);
+  return data * o.tensor_size * o.pipeline_size == ranks ? data : 0;
+}
+
+void check_optimizer_shares(const Options& o, Index ranks, Problems& problems) {
+  const DataShares& shares = o.optimizer_shares;
+  if (shares.empty() || o.forward_only) return;
+  const std::string given = str("--optimizer-shares ", describe(shares));
+  if (!o.use_distributed_optimizer)
+    problems.add(given,
+                 " divides what --use-distributed-optimizer divides; add that, or leave the "
+                 "shares out");
+  else if (sum_of_shares(shares, 0) == 0)
+    problems.add(given, ": at least one share has to be more than 0");
+  else if (const Index data = data_size_of(o, ranks); data > 0)
+    check_shares("--optimizer-shares", shares, data, problems);
 }
 
 /// Data parallel size 4, or the sum of unequal shares.
@@ -91,9 +111,9 @@ void check_pipeline(const Options& o, Index micro_batches, Index unit, Problems&
 
 /// Batch and pipelines, which mean something only on a mesh that exists.
 void check_batch(const Options& o, Index ranks, Problems& problems) {
-  const Index data = o.data_size(ranks);
-  if (data < 1 || data * o.tensor_size * o.pipeline_size != ranks) return;
-  if (!check_shares(o, data, problems)) return;
+  const Index data = data_size_of(o, ranks);
+  if (data == 0 || !check_shares("--data-parallel-shares", o.data_parallel_shares, data, problems))
+    return;
   const Index parts = sum_of_shares(o.data_parallel_shares, data);
   Index unit = 0;
   if (__builtin_mul_overflow(parts, o.micro_batch_size, &unit)) unit = most_samples;
@@ -259,6 +279,7 @@ void check_options(const CommandLine& command, const Options& options, Index ran
   check_schedule(command, options, problems);
   check_speeds(options, problems);
   check_batch(options, ranks, problems);
+  check_optimizer_shares(options, ranks, problems);
   check_samples(options, problems);
   check_device(command, options, problems);
   check_optimizer(command, options, problems);

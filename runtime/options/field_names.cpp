@@ -71,6 +71,7 @@ constexpr FieldName all_names[] = {
     {"TrainingSpec::stage_speeds", "--stage-speeds"},
     {"TrainingSpec::frozen", "--freeze"},
     {"TrainingSpec::data_parallel_shares", "--data-parallel-shares"},
+    {"TrainingSpec::optimizer_shares", "--optimizer-shares"},
 };
 
 bool in_name(char c) {

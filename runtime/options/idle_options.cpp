@@ -35,6 +35,7 @@ constexpr const char* of_training[] = {"--recompute-granularity",
                                        "--hidden-dropout",
                                        "--bucket-size",
                                        "--use-distributed-optimizer",
+                                       "--optimizer-shares",
                                        "--no-load-optim"};
 
 }  // namespace
@@ -58,6 +59,7 @@ std::string idle_options(const CommandLine& command, const Options& o, Index ran
       {"--use-distributed-optimizer", o.data_size(ranks) == 1 && !o.forward_only,
        "data parallel size 1"},
       {"--data-parallel-shares", o.data_size(ranks) == 1, "data parallel size 1"},
+      {"--optimizer-shares", o.data_size(ranks) == 1 && !o.forward_only, "data parallel size 1"},
       {"--check-replicas", o.check_replicas > 0 && o.data_size(ranks) == 1 && !o.forward_only,
        "data parallel size 1: no replicas"},
       {"--freeze", !trains, "nothing is trained"},

@@ -63,6 +63,9 @@ void declare_parallelism(CommandLine& c, Options& o) {
       "twice the work; default: equal speeds");
   c.flag("--use-distributed-optimizer", o.use_distributed_optimizer,
          "divide the optimizer's state and work among the data parallel ranks (ZeRO-1)");
+  c.whole_list("--optimizer-shares", o.optimizer_shares, {0, most_ranks},
+               "what each data rank keeps and updates of --use-distributed-optimizer, relative to "
+               "the others: with 3,1 the first has three quarters; default: equal shares");
   c.whole(
       "--bucket-size", o.bucket_size, at_least(1),
       "number of parameters whose gradients are reduced together (a bucket); small buckets start "
@@ -290,6 +293,7 @@ TrainingSpec training_spec(const Options& options, const MeshShape& mesh) {
   spec.verify_steps = spec.trains && options.verify_step > 0;
   spec.guard = options.check_finite;
   spec.data_parallel_shares = options.data_parallel_shares;
+  if (spec.trains) spec.optimizer_shares = options.optimizer_shares;
   spec.stage_speeds = options.stage_speeds;
   return spec;
 }

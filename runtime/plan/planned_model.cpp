@@ -1,6 +1,7 @@
 #include "runtime/plan/planned_model.h"
 
 #include <algorithm>
+#include <functional>
 
 #include <fmt/format.h>
 
@@ -29,6 +30,9 @@ double PlannedModel::flops() const {
 }
 
 namespace {
+
+/// Times the elements of a bucket it is a number that an Index holds.
+constexpr Index most_share = Index{1} << 20;
 
 class PackedCopy final : public Op {
  public:
@@ -240,13 +244,33 @@ PlannedModel plan_evaluation(const Forward& trace, const PlanTarget& target,
   return plan_cut(std::move(model), Pass::evaluate, target, training);
 }
 
+void check_optimizer_shares(const TrainingSpec& spec) {
+  const DataShares& shares = spec.optimizer_shares;
+  if (shares.empty()) return;
+  const auto ranks = static_cast<std::size_t>(spec.mesh.size(Axis::data));
+  require(spec.update == Update::sharded, "TrainingSpec::optimizer_shares ", describe(shares),
+          " divide a sharded update, and this one is replicated");
+  require(shares.size() == ranks, "TrainingSpec::optimizer_shares ", describe(shares), " are ",
+          shares.size(), shares.size() == 1 ? " share for " : " shares for ", ranks,
+          ranks == 1 ? " data rank" : " data ranks", "; give one share for each data rank");
+  for (const Index share : shares)
+    require(share >= 0 && share <= most_share, "TrainingSpec::optimizer_shares ", describe(shares),
+            ": each share has to be a whole number from 0 to ", most_share, ", not ", share);
+  require(sum_of_shares(shares, 0) > 0, "TrainingSpec::optimizer_shares ", describe(shares),
+          ": one of them has to be more than 0");
+}
+
 FlatOptions flat_options(const TrainingSpec& spec, int rank) {
+  check_optimizer_shares(spec);
   FlatOptions flat;
   flat.bucket_bytes = spec.bucket_size * size_bytes(DType::f32);
   flat.data_rank = spec.mesh.coordinate(rank, Axis::data);
   flat.data_size = spec.mesh.size(Axis::data);
   flat.update = spec.update;
   flat.compute = spec.compute;
+  const DataShares& shares = spec.optimizer_shares;
+  if (std::adjacent_find(shares.begin(), shares.end(), std::not_equal_to<>()) != shares.end())
+    flat.shares = shares;
   return flat;
 }
 

@@ -27,22 +27,22 @@ ModelKey key_of(const Candidate& candidate) {
 /// Ranks between these two of an axis need no more than they do.
 std::set<int> ends(const MeshShape& mesh, Axis axis) { return {0, mesh.size(axis) - 1}; }
 
-/// Those that run equally many micro-batches need equally much, but for the first and the last.
-std::set<int> distinct_data_ranks(const TrainingSpec& spec) {
-  std::set<int> ranks = ends(spec.mesh, Axis::data);
-  std::set<Index> counts;
-  if (!spec.data_parallel_shares.empty())
-    for (int rank = 0; rank < spec.mesh.size(Axis::data); ++rank)
-      if (counts.insert(spec.micro_batches(rank).count).second) ranks.insert(rank);
+/// All that may need most memory, and the one whose step is timed.
+std::set<int> data_ranks_of(const PlannedLayout& layout) {
+  std::set<int> ranks = distinct_data_ranks(layout.candidate.spec);
+  ranks.insert(layout.data_rank);
   return ranks;
 }
 
-int with_most_micro_batches(const TrainingSpec& spec) {
-  int most = 0;
-  if (!spec.data_parallel_shares.empty())
-    for (int rank = 1; rank < spec.mesh.size(Axis::data); ++rank)
-      if (spec.micro_batches(rank).count > spec.micro_batches(most).count) most = rank;
-  return most;
+/// The data rank that runs most micro-batches, and of these that which updates most.
+int slowest_data_rank(const TrainingSpec& spec) {
+  const auto work = [&](int rank) {
+    return std::pair(spec.micro_batches(rank).count,
+                     spec.optimizer_shares.empty() ? 1 : spec.optimizer_shares.at(at(rank)));
+  };
+  const std::set<int> ranks = distinct_data_ranks(spec);
+  return *std::max_element(ranks.begin(), ranks.end(),
+                           [&](int a, int b) { return work(a) < work(b); });
 }
 
 /// Parameters and state of the optimizer: checkpoints have nothing else of weight.
@@ -219,9 +219,9 @@ PlannedLayout LayoutPlanner::plan(const Candidate& candidate, Ranks ranks) {
   const TrainingSpec& spec = candidate.spec;
   PlannedLayout layout;
   layout.candidate = candidate;
-  layout.data_rank = with_most_micro_batches(spec);
+  layout.data_rank = candidate.data_rank.value_or(slowest_data_rank(spec));
   const bool all = ranks == Ranks::all;
-  const std::set<int> data_ranks = all ? distinct_data_ranks(spec) : std::set{layout.data_rank},
+  const std::set<int> data_ranks = all ? data_ranks_of(layout) : std::set{layout.data_rank},
                       tensor_ranks = all ? ends(spec.mesh, Axis::tensor) : std::set{0};
   const auto passes = all ? PlannedTraining::Passes::all : PlannedTraining::Passes::train;
   // By pipeline, data and tensor rank.

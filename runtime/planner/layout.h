@@ -20,6 +20,9 @@ namespace trireme::planner {
 /// One way to train a model. The last three are of the transformer; another model ignores them.
 struct Candidate {
   TrainingSpec spec;
+  /// The one whose step is timed; nothing: that which runs most micro-batches, and of these that
+  /// which updates most.
+  std::optional<int> data_rank = {};
   RecomputeGranularity recompute = RecomputeGranularity::none;
   SequenceParallel sequence_parallel = SequenceParallel::off;
   Index lm_head_chunks = 1;
@@ -44,8 +47,7 @@ struct PlannedRank {
 struct PlannedLayout {
   Candidate candidate;
   std::vector<PlannedRank> ranks;
-  /// The one that runs most micro-batches.
-  int data_rank = 0;
+  int data_rank = 0;  // whose step is timed
   /// Of tensor rank 0 and that data rank, for each stage. Stages that are alike (stage_kinds())
   /// share the plan of the first of them, whose rank, names and slots are not theirs.
   std::vector<std::shared_ptr<const PlannedTraining>> stages;
@@ -67,7 +69,7 @@ class LayoutPlanner {
                 std::shared_ptr<ProgramCache> programs = std::make_shared<ProgramCache>());
   ~LayoutPlanner();
   /// `one`: of each stage, which says how long a step takes: of tensor rank 0, and of the data rank
-  /// that runs most micro-batches. Others may need a little more, or less, by padding.
+  /// that is timed. Others may need a little more, or less, by padding, or as they update more.
   enum class Ranks { one, all };
   /// Throws: Error when the layout is not possible for the model, in one sentence.
   PlannedLayout plan(const Candidate& candidate, Ranks ranks = Ranks::all);

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
+#include <numeric>
 #include <set>
 
 #include <fmt/format.h>
@@ -31,18 +33,17 @@ class Groups {
       group.all_reduce(floats(0, bytes / float_bytes), Reduction::sum, stream_);
     });
   }
-  /// In place, as training does.
-  void reduce_scatter(Communicator& group) {
+  /// In place, as training does. `shares`: of the ranks of the group; empty: equal.
+  void reduce_scatter(Communicator& group, const std::vector<Index>& shares = {}) {
     for_each_size([&](Index bytes) {
-      const Index part = part_of(bytes, group);
-      group.reduce_scatter(floats(0, part * group.size()), floats(part * group.rank(), part),
-                           Reduction::sum, stream_);
+      const Divided message = divide(bytes, group, shares);
+      group.reduce_scatter(message.all, message.mine, Reduction::sum, stream_, message.parts);
     });
   }
-  void all_gather(Communicator& group) {
+  void all_gather(Communicator& group, const std::vector<Index>& shares = {}) {
     for_each_size([&](Index bytes) {
-      const Index part = part_of(bytes, group);
-      group.all_gather(floats(part * group.rank(), part), floats(0, part * group.size()), stream_);
+      const Divided message = divide(bytes, group, shares);
+      group.all_gather(message.mine, message.all, stream_, message.parts);
     });
   }
   void all_reduce_scalar(Communicator& group) {
@@ -67,8 +68,23 @@ class Groups {
 
  private:
   static constexpr Index float_bytes = sizeof(float);
-  static Index part_of(Index bytes, const Communicator& group) {
-    return std::max<Index>(bytes / float_bytes / group.size(), 1);
+  /// A message, and the part of this rank.
+  struct Divided {
+    Elements all, mine;
+    Parts parts;
+  };
+  Divided divide(Index bytes, const Communicator& group, const std::vector<Index>& shares) {
+    const Index elements = bytes / float_bytes, rank = group.rank();
+    if (shares.empty()) {
+      const Index part = std::max<Index>(elements / group.size(), 1);
+      return {floats(0, part * group.size()), floats(part * rank, part), {}};
+    }
+    std::vector<Index>& parts = parts_.emplace_back();
+    const Index sum = std::accumulate(shares.begin(), shares.end(), Index{0});
+    for (const Index share : shares) parts.push_back(elements * share / sum);
+    const auto mine = parts.begin() + rank;
+    const Index before = std::accumulate(parts.begin(), mine, Index{0});
+    return {floats(0, std::accumulate(mine, parts.end(), before)), floats(before, *mine), {parts}};
   }
   Elements floats(Index begin, Index count) {
     return {memory_.data() + begin * float_bytes, count, DType::f32};
@@ -81,6 +97,7 @@ class Groups {
 
   Stream& stream_;
   Buffer memory_;
+  std::deque<std::vector<Index>> parts_;  // operations that are queued may read them
 };
 
 /// Collective. Bytes of the largest message of any rank, or what fits into memory.
@@ -117,12 +134,13 @@ void run_all(const Context& context, const PlannedTraining& plan, const TieGroup
     groups.reduce_scatter(tensor);
   }
   if (Communicator& data = mesh.axis(Axis::data); data.size() > 1) {
+    const std::vector<Index>& shares = plan.flat.options().shares;
     if (plan.spec.trains && o.use_distributed_optimizer)
-      groups.reduce_scatter(data);
+      groups.reduce_scatter(data, shares);
     else if (plan.spec.trains)
       groups.all_reduce(data);
     const bool loads = !o.checkpoint.load.empty() || !o.checkpoint.load_hf.empty();
-    if (o.use_distributed_optimizer || loads) groups.all_gather(data);
+    if (o.use_distributed_optimizer || loads) groups.all_gather(data, shares);
   }
   if (Communicator& pipeline = mesh.axis(Axis::pipeline); pipeline.size() > 1)
     groups.exchange(pipeline, neighbours(plan.train.program()));

@@ -52,7 +52,7 @@ const std::vector<Layout> layouts = {
     {2, "--micro-batch-size 2 --data-parallel-shares 3,1"},
     {6,
      "--pp 2 --micro-batch-size 1 --data-parallel-shares 2,1,1 --use-distributed-optimizer "
-     "--bucket-size 5000"},
+     "--bucket-size 5000 --optimizer-shares 1,0,2"},
     {8, "--tp 4 --pp 2 --schedule gpipe --micro-batch-size 4 --sequence-parallel"},
     {8, "--pp 4 --schedule 1f1b --micro-batch-size 1 --recompute-granularity selective"},
     {4, "--pp 4 --schedule zero-bubble --micro-batch-size 1 --lm-head-chunks 3"},

@@ -68,6 +68,35 @@ TEST(LayoutPlanner, PlansWhatEachRankPlansAlone) {
   }
 }
 
+TEST(LayoutPlanner, PlansDataRanksWithUnequalSlices) {
+  const ModelOfCandidate models = transformer_models(small(false));
+  LayoutPlanner planner(models, cpu_traits());
+  for (const DataShares& shares : {DataShares{1, 3, 3, 1}, {0, 0, 5, 0}, {7, 8, 9, 10}}) {
+    Candidate c = candidate({4, 2, 1}, true);
+    c.spec.optimizer_shares = shares;
+    expect_as_planned_alone(planner.plan(c), models);
+  }
+}
+
+TEST(LayoutPlanner, TimesTheDataRankThatUpdatesMost) {
+  LayoutPlanner planner(transformer_models(small(false)), cpu_traits());
+  Candidate c = candidate({2, 1, 1}, true);
+  const auto optimizer_time = [&] {
+    return step_time(planner.plan(c), unit_profile(), {}).optimizer;
+  };
+  const double equal = optimizer_time();
+  c.spec.optimizer_shares = {1, 3};
+  EXPECT_EQ(planner.plan(c).data_rank, 1);
+  const double most = optimizer_time();
+  EXPECT_GT(most, equal);
+  c.data_rank = 0;
+  EXPECT_EQ(planner.plan(c).data_rank, 0);
+  EXPECT_LT(optimizer_time(), equal);
+  c.data_rank.reset();
+  c.spec.data_parallel_shares = {3, 1};  // runs most micro-batches
+  EXPECT_EQ(planner.plan(c).data_rank, 0);
+}
+
 /// All of `stage` but names and ids.
 void expect_alike(const PlannedTraining& shared, const PlannedTraining& alone) {
   Profile profile = unit_profile();

@@ -34,7 +34,9 @@ inline const std::vector<GpuLayout> gpu_layouts = {
     {2,
      "--pp 2 --schedule interleaved --num-virtual-stages-per-pipeline-rank 2 --micro-batch-size 2 "
      "--recompute-granularity full"},
-    {4, "--tp 2 --micro-batch-size 2 --use-distributed-optimizer --sequence-parallel"},
+    {4,
+     "--tp 2 --micro-batch-size 2 --use-distributed-optimizer --sequence-parallel "
+     "--optimizer-shares 3,1"},
     {8,
      "--tp 2 --pp 2 --micro-batch-size 1 --lm-head-chunks 7 --data-parallel-shares 3,1 "
      "--check-collectives"},

@@ -28,7 +28,8 @@ inline const std::vector<Layout> all_layouts = {
     {"pipeline 2, 2 chunks", 2,
      "--pp 2 --num-virtual-stages-per-pipeline-rank 2 --micro-batch-size 2"},
     {"data 2 x tensor 2, ZeRO, unequal shares", 4,
-     "--tp 2 --micro-batch-size 2 --use-distributed-optimizer --data-parallel-shares 3,1"},
+     "--tp 2 --micro-batch-size 2 --use-distributed-optimizer --data-parallel-shares 3,1 "
+     "--optimizer-shares 1,4"},
     {"data 2 x pipeline 2 x tensor 2, zero bubble", 8,
      "--tp 2 --pp 2 --schedule zero-bubble --micro-batch-size 1"},
     {"data 2 x pipeline 2 x tensor 2, ZeRO, sequence parallel, zero bubble in a V", 8,

@@ -82,5 +82,15 @@ TEST(PlannedMemory, OfFrozenPartsIsExactToo) {
     }
 }
 
+TEST(PlannedMemory, OfUnequalSlicesIsExactToo) {
+  for (const bool bf16 : {false, true})
+    for (const DataShares& shares : {DataShares{3, 1}, {0, 1}}) {
+      Options options = options_of(bf16, true, ScheduleKind::one_f_one_b);
+      options.optimizer_shares = shares;
+      options.verify_step = options.check_replicas = 1;
+      expect_exact(options);
+    }
+}
+
 }  // namespace
 }  // namespace trireme

@@ -73,5 +73,17 @@ TEST_F(PlantedMistake, OfTheUpdateIsFound) {
   EXPECT_GT(off(other.planned()), tolerance);
 }
 
+TEST_F(PlantedMistake, OfTheRankThatUpdatesMostIsFound) {
+  RandomLayout unequal = layout_;
+  TrainingSpec& spec = unequal.candidate.spec;
+  spec.mesh = MeshShape(2, 1, 1);
+  spec.update = Update::sharded;
+  spec.optimizer_shares = {1, 7};
+  unequal.network.port = {0, 1e15};  // the gather does not hide the update
+  EXPECT_NEAR(predicted_over_executed(unequal), 1, tolerance);
+  unequal.candidate.data_rank = 0;
+  EXPECT_LT(predicted_over_executed(unequal), 1 - tolerance);
+}
+
 }  // namespace
 }  // namespace trireme::virtual_clock

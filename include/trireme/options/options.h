@@ -36,6 +36,7 @@ struct Options {
   Index bucket_size = Index{1} << 20;  // parameters per gradient bucket
   Index threads_per_rank = 1;
   DataShares data_parallel_shares;   // of micro-batches; empty: equal
+  DataShares optimizer_shares;       // of a distributed optimizer, some may be 0; empty: equal
   std::vector<double> stage_speeds;  // of pipeline ranks, relative to each other; empty: equal
 
   // Device.

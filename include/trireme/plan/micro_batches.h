@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-/// Relative numbers of micro-batches, one for each data rank; empty: equal ones.
+/// Numbers relative to each other, one for each data rank; empty: equal ones.
 using DataShares = std::vector<Index>;
 
 /// Consecutive micro-batches of a global batch.

@@ -39,6 +39,9 @@ struct TrainingSpec {
   bool guard = false;
   /// For data ranks of unequal speed: how many micro-batches each runs, relative to the others.
   DataShares data_parallel_shares;
+  /// For data ranks of unequal memory or speed: what each keeps and updates of a sharded update,
+  /// relative to the others; some may be 0. Empty: equal.
+  DataShares optimizer_shares;
   /// For pipeline ranks of unequal speed: how fast each is, relative to the others; empty: equally.
   std::vector<double> stage_speeds;
 

@@ -40,7 +40,8 @@ Index ranks_of_one_replica(const LayoutProgram& program) {
   declare_options(command, options);
   Problems of_others;  // options of the program's own are unknown here
   command.parse(program.argc, program.argv, of_others);
-  const auto shares = static_cast<Index>(options.data_parallel_shares.size());
+  const auto shares = static_cast<Index>(
+      std::max(options.data_parallel_shares.size(), options.optimizer_shares.size()));
   return options.tensor_size * options.pipeline_size * std::max<Index>(1, shares);
 }
 

@@ -110,7 +110,8 @@ Estimator::Least Estimator::least(const Layout& layout, const TrainingSpec& spec
 }
 
 bool Estimator::is_known(const TrainingSpec& spec) const {
-  return alike_ && spec.stage_speeds.empty() && spec.data_parallel_shares.empty();
+  return alike_ && spec.stage_speeds.empty() && spec.data_parallel_shares.empty() &&
+         spec.optimizer_shares.empty();
 }
 
 double Estimator::simulated(const Layout& layout, const TrainingSpec& spec,

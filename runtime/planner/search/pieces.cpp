@@ -102,6 +102,7 @@ PieceMaker::Measured PieceMaker::measure(const Layout& layout, bool split) {
   spec.schedule = ScheduleKind::one_f_one_b;
   spec.stage_speeds.clear();
   spec.data_parallel_shares.clear();
+  spec.optimizer_shares.clear();
   spec.global_batch_size = spec.micro_batch_size;
   TransformerConfig config = task_.model();
   config.num_layers = count;

@@ -10,6 +10,7 @@
 
 #include "runtime/core/show_bytes.h"
 #include "runtime/plan/plan_cache.h"
+#include "runtime/plan/rank_memory.h"
 #include "runtime/train/memory_check.h"
 
 namespace trireme::train {
@@ -58,11 +59,6 @@ std::string stage_line(const PlannedTraining& plan, const MemoryNeed& need) {
 /// The first and the last coordinate along an axis: those between have no more.
 std::set<int> ends(const MeshShape& shape, Axis axis) { return {0, shape.size(axis) - 1}; }
 
-/// The data rank that runs most micro-batches, and needs most memory.
-int rank_with_most(const DataShares& shares) {
-  return static_cast<int>(std::max_element(shares.begin(), shares.end()) - shares.begin());
-}
-
 /// "4", or where data ranks have unequal shares "6,4,2".
 std::string micro_batches(const Context& context) {
   const Options& options = context.options();
@@ -74,9 +70,11 @@ std::string micro_batches(const Context& context) {
 
 std::string heading(const Context& context) {
   const Options& options = context.options();
-  return fmt::format("plan of {}; {} micro-batches a step, schedule {}; for a {}\n",
+  const DataShares& shares = options.optimizer_shares;
+  return fmt::format("plan of {}; {} micro-batches a step, schedule {}{}; for a {}\n",
                      context.mesh().shape().describe(), micro_batches(context),
                      options.own_schedule ? "of the program" : name(options.schedule),
+                     shares.empty() ? "" : ", optimizer shares " + trireme::describe(shares),
                      planned_device(context).describe());
 }
 
@@ -89,8 +87,8 @@ LayoutChecked check_layout(const Context& context, const Model& model) {
   const bool describes = context.options().plan_only;
   PlanCache shared;  // what these ranks have in common
   const std::set<int> first = {0};
-  std::set<int> data_ranks = describes ? ends(shape, Axis::data) : first;
-  data_ranks.insert(rank_with_most(context.options().data_parallel_shares));
+  const std::set<int> data_ranks =
+      describes || has_unequal_data_ranks(spec) ? distinct_data_ranks(spec) : first;
   LayoutChecked found;
   LayoutRank tightest;
   std::string lines;

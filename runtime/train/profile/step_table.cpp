@@ -31,7 +31,8 @@ const char* name(StepPart part) {
   return "unknown";
 }
 
-/// What a rank sends along a ring of `ranks` to reduce and scatter, or to gather, `bytes`.
+/// What a rank sends along a ring of `ranks` to reduce and scatter, or to gather, `bytes` in equal
+/// parts.
 double ring_bytes(Index ranks, double bytes) {
   return static_cast<double>(ranks - 1) / static_cast<double>(ranks) * bytes;
 }
@@ -39,6 +40,10 @@ double ring_bytes(Index ranks, double bytes) {
 double gradient_bytes(const FlatRange& range) {
   return static_cast<double>(range.count * size_bytes(DType::f32));
 }
+
+/// Elements of the slices of all other data ranks: what a rank sends to reduce and scatter a
+/// bucket, and what it gets when slices are gathered.
+Index of_others(const Bucket& bucket) { return bucket.range.count - bucket.slice.count; }
 
 struct Sums {
   Index buckets = 0;
@@ -53,8 +58,10 @@ Sums sums_of(const FlatLayout& flat, const Mesh& mesh) {
   for (const Bucket& bucket : flat.buckets()) {
     double bytes = 2 * ring_bytes(tensor, gradient_bytes(bucket.over_tensor));
     const bool tied = bucket.tie >= 0;
-    if (sharded || !tied)
-      bytes += (sharded ? 1 : 2) * ring_bytes(data, gradient_bytes(bucket.range));
+    if (sharded)
+      bytes += static_cast<double>(of_others(bucket) * size_bytes(DType::f32));
+    else if (!tied)
+      bytes += 2 * ring_bytes(data, gradient_bytes(bucket.range));
     if (tied) {
       const auto holders =
           static_cast<Index>(flat.ties()[static_cast<std::size_t>(bucket.tie)].size());
@@ -152,8 +159,8 @@ void StepTable::add_update(const FlatLayout& flat, const Context& context) {
   add(StepPart::update, gathers ? buckets : 1, cost.bytes * updated, cost.flops * updated);
   if (!gathers) return;
   for (const Bucket& bucket : flat.buckets())
-    gathered += static_cast<double>(bucket.range.count * size_bytes(o.compute()));
-  add(StepPart::gather_parameters, buckets, ring_bytes(context.data_size(), gathered));
+    gathered += static_cast<double>(of_others(bucket) * size_bytes(o.compute()));
+  add(StepPart::gather_parameters, buckets, gathered);
 }
 
 }  // namespace trireme::train

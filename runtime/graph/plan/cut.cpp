@@ -36,6 +36,9 @@ void check(const Graph& graph, int stages, const std::vector<double>& speeds) {
 // Least time of the slowest stage, then least sum of squared times.
 std::vector<int> deal_blocks(const std::vector<double>& cost, const std::vector<double>& speeds) {
   const std::size_t blocks = cost.size(), stages = speeds.size();
+  std::vector<int> stage_of(blocks);
+  std::iota(stage_of.begin(), stage_of.end(), 0);
+  if (blocks == stages) return stage_of;
   std::vector<double> sum(blocks + 1, 0);
   std::partial_sum(cost.begin(), cost.end(), sum.begin() + 1);
   const auto time = [&](std::size_t stage, std::size_t begin, std::size_t end) {
@@ -62,7 +65,6 @@ std::vector<int> deal_blocks(const std::vector<double>& cost, const std::vector<
   };
   const double slowest = solve([](double a, double b) { return std::max(a, b); }, infinity);
   solve([](double a, double b) { return a + b * b; }, slowest * (1 + 1e-12));
-  std::vector<int> stage_of(blocks);
   for (std::size_t s = 0; s < stages; ++s)
     for (std::size_t b = begin_of[s]; b < begin_of[s + 1]; ++b) stage_of[b] = static_cast<int>(s);
   return stage_of;

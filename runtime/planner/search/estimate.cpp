@@ -101,8 +101,30 @@ std::vector<LeastStage> Estimator::stages(const Layout& layout, const PipelineSh
   return all;
 }
 
+Estimator::Known& Estimator::known(const Layout& layout, const Network& network) {
+  constexpr std::size_t most = 50'000;  // searches of ever more nodes ask for ever more layouts
+  if (known_.size() > most) known_.clear();
+  const Layout& l = layout;
+  return known_[{l.tensor, l.pipeline, l.chunks, l.data, l.micro_batch, l.schedule, l.recompute,
+                 l.sharded, l.sequence_parallel, l.head_chunks, network.port.bytes_per_s}];
+}
+
 Estimator::Least Estimator::least(const Layout& layout, const TrainingSpec& spec,
                                   const Network& network) {
+  std::optional<Least>& least = known(layout, network).least;
+  if (!least) least = find_least(layout, spec, network);
+  return *least;
+}
+
+double Estimator::simulated(const Layout& layout, const TrainingSpec& spec,
+                            const Network& network) {
+  std::optional<double>& seconds = known(layout, network).simulated;
+  if (!seconds) seconds = find_simulated(layout, spec, network);
+  return *seconds;
+}
+
+Estimator::Least Estimator::find_least(const Layout& layout, const TrainingSpec& spec,
+                                       const Network& network) {
   if (!is_known(spec)) return {0, state_bytes(layout, spec)};
   const std::vector<LeastStage> all = stages(layout, spec.pipeline(0));
   const double message = pieces_.of(layout, false).message;
@@ -114,8 +136,8 @@ bool Estimator::is_known(const TrainingSpec& spec) const {
          spec.optimizer_shares.empty();
 }
 
-double Estimator::simulated(const Layout& layout, const TrainingSpec& spec,
-                            const Network& network) {
+double Estimator::find_simulated(const Layout& layout, const TrainingSpec& spec,
+                                 const Network& network) {
   if (!is_known(spec)) return 0;
   const PipelineShape shape = spec.pipeline(0);
   return rounding * least_step(stages(layout, shape), pieces_.of(layout, false).message, spec,

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -33,6 +34,14 @@ class Estimator {
   Index state_bytes(const Layout& layout, const TrainingSpec& spec);
 
  private:
+  /// What was said of a layout: one search of a cluster asks what another one has asked.
+  struct Known {
+    std::optional<Least> least;
+    std::optional<double> simulated;
+  };
+  Known& known(const Layout& layout, const Network& network);
+  Least find_least(const Layout& layout, const TrainingSpec& spec, const Network& network);
+  double find_simulated(const Layout& layout, const TrainingSpec& spec, const Network& network);
   /// Whether pieces say what its stages cost.
   bool is_known(const TrainingSpec& spec) const;
   std::vector<LeastStage> stages(const Layout& layout, const PipelineShape& shape);
@@ -56,6 +65,11 @@ class Estimator {
   std::map<std::tuple<ScheduleKind, int, int, Index, int>, std::vector<int>> slots_;
   std::shared_ptr<ProgramCache> programs_;
   std::map<int, double> elements_;  // by tensor size
+  /// By all of a layout, and the rate of ports between nodes.
+  std::map<std::tuple<int, int, int, int, Index, ScheduleKind, RecomputeGranularity, bool, bool,
+                      Index, double>,
+           Known>
+      known_;
 };
 
 }  // namespace trireme::planner

@@ -192,7 +192,7 @@ struct LayoutPlanner::State {
 
   /// Plans of a large model take much memory, and a search asks for thousands.
   void forget_when_full() {
-    constexpr std::size_t most_plans = 600;
+    constexpr std::size_t most_plans = 2000;
     std::size_t plans = 0;
     for (const auto& [key, known] : planned) plans += known.cache.plans();
     if (plans > most_plans) planned.clear();

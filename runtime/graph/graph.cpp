@@ -33,6 +33,13 @@ int Graph::constant(ConstantPtr constant) {
   return number;
 }
 
+void Graph::freeze(int id) {
+  const auto count = static_cast<int>(parameters_.size());
+  require(0 <= id && id < count, "parameter ", id, " cannot be frozen: the graph has ", count,
+          ", counted from 0");
+  parameters_[static_cast<std::size_t>(id)].frozen = true;
+}
+
 void Graph::metric(const std::string& name, Value sum) {
   constexpr std::size_t longest = 24, most = 16;
   const auto fits = [](char c) {

@@ -287,6 +287,18 @@ class Numbers final : public Constant {
   Index bytes_;
 };
 
+TEST(Trace, OnlyAParameterThatIsThereIsFrozen) {
+  Graph g;
+  g.parameter("a", {2}, replicated(), zeros());
+  g.parameter("b", {2}, replicated(), zeros());
+  g.freeze(1);
+  EXPECT_FALSE(g.parameters()[0].frozen);
+  EXPECT_TRUE(g.parameters()[1].frozen);
+  for (const int id : {-1, 2})
+    EXPECT_EQ(message_of([&] { g.freeze(id); }),
+              str("parameter ", id, " cannot be frozen: the graph has 2, counted from 0"));
+}
+
 TEST(Trace, AConstantHasOneNumberAndOnePlace) {
   Graph g;
   const auto a = std::make_shared<const Numbers>(100), b = std::make_shared<const Numbers>(8);

@@ -73,8 +73,8 @@ class Graph {
   /// Several logical tensors side by side along dim 0, sharded alike, as one Value.
   Value parameters(const std::vector<ParameterSpec>& parts);
   /// Parameter `id` stays as it is: it gets no gradient, and exists in the compute type only. Call
-  /// before the graph is cut.
-  void freeze(int id) { parameters_.at(static_cast<std::size_t>(id)).frozen = true; }
+  /// before the graph is cut. Throws: Error when there is no such parameter.
+  void freeze(int id);
 
   /// Runs f inside a named scope; returns what f returns.
   template <class F>

@@ -12,12 +12,15 @@
 #include "launch/supervisor/records/save_interval.h"
 #include "runtime/observe/page_reader.h"
 #include "runtime/observe/process_state.h"
+#include "tests/support/cpu_profile.h"
 #include "tests/support/supervised_run.h"
 
 namespace trireme::test {
 namespace {
 
+using testing::ContainsRegex;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 
 using Supervised = SupervisedRun;
@@ -73,6 +76,28 @@ TEST_F(Supervised, StopsWithTheLastStepSavedAndContinues) {
   start();
   EXPECT_EQ(wait(), 0) << output();
   expect_the_bits_of_an_undisturbed_run();
+}
+
+TEST_F(Supervised, KeepsTheLayoutThatTheJobChose) {
+  layout_ =
+      "--global-batch-size 8 --plan auto --plan-profile " + write_cpu_profile(folder_ / "cpu.json");
+  start();
+  wait_for_progress(1, 0);
+  if (HasFatalFailure()) return;
+  kill(rank_processes().front(), SIGKILL);
+  ASSERT_TRUE(wait_until([&] { return history().attempts.size() > 1 || !job_->running(); }));
+  wait_for_progress(2, durable());
+  if (HasFatalFailure()) return;
+  stop();
+  const auto mesh = [&](Index attempt) {
+    const std::string log = read_text(paths().attempt(attempt) + "/output.log");
+    const std::size_t begin = log.find("# pipeline ");
+    return begin == std::string::npos ? log : log.substr(begin, log.find('\n', begin) - begin);
+  };
+  EXPECT_THAT(mesh(1), EndsWith(" = 4 ranks"));
+  EXPECT_EQ(mesh(2), mesh(1));
+  EXPECT_THAT(read_text(paths().attempt(2) + "/output.log"),
+              ContainsRegex("# plan: the layout of step [0-9]+ of .* is kept"));
 }
 
 TEST_F(Supervised, SurvivesTheDeathOfItsSupervisor) {

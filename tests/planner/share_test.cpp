@@ -113,5 +113,51 @@ TEST(Share, RefusesAWorkerThatTakesNoTime) {
               testing::HasSubstr("takes 0 s for an item; expected more than 0"));
 }
 
+double last_update(const std::vector<Updaters>& kinds, const std::vector<double>& parts) {
+  double last = 0;
+  for (std::size_t k = 0; k < kinds.size(); ++k) last = std::max(last, parts[k] * kinds[k].seconds);
+  return last;
+}
+
+TEST(ShareSlices, EndsNoLaterThanAnyOtherPartsThatMemoryHolds) {
+  const std::vector<Updaters> cases[] = {{{1, 1, 1}, {1, 3, 1}},     {{2, 1, 0.2}, {1, 3, 1}},
+                                         {{1, 1, 0}, {3, 2, 1}},     {{2, 5, 0.3}, {2, 1, 0.25}},
+                                         {{1, 2, 0.5}, {1, 2, 0.5}}, {{4, 1, 0.1}, {1, 9, 0.7}}};
+  for (const std::vector<Updaters>& kinds : cases) {
+    const auto parts = share_slices(kinds);
+    ASSERT_TRUE(parts);
+    double sum = 0;
+    for (std::size_t k = 0; k < kinds.size(); ++k) {
+      sum += kinds[k].count * (*parts)[k];
+      EXPECT_LE((*parts)[k], kinds[k].most + 1e-12);
+    }
+    EXPECT_NEAR(sum, 1, 1e-12);
+    double least = std::numeric_limits<double>::infinity();
+    constexpr int steps = 10'000;
+    for (int i = 0; i <= steps; ++i) {
+      const double first = static_cast<double>(i) / steps / kinds[0].count,
+                   second = (1 - kinds[0].count * first) / kinds[1].count;
+      if (first <= kinds[0].most && second <= kinds[1].most)
+        least = std::min(least, last_update(kinds, {first, second}));
+    }
+    EXPECT_LE(last_update(kinds, *parts), least + 1e-12);
+    EXPECT_NEAR(last_update(kinds, *parts), least, 1e-3);
+  }
+  EXPECT_FALSE(share_slices({{2, 1, 0.2}, {1, 3, 0.5}}));
+  EXPECT_EQ(seconds_of_equal_slices({{2, 1, 1}, {1, 6, 1}}), 2);
+}
+
+TEST(ShareSlices, BecomeSmallWholeNumbers) {
+  using testing::ElementsAre;
+  EXPECT_THAT(whole_shares({0.75, 0.25}), ElementsAre(3, 1));
+  EXPECT_THAT(whole_shares({0.1, 0.1}), ElementsAre(1, 1));
+  EXPECT_THAT(whole_shares({0, 0.5}), ElementsAre(0, 1));
+  EXPECT_THAT(whole_shares({0.301, 0.1}), ElementsAre(3, 1));
+  for (const double part : {0.9, 0.61, 0.123, 0.0101}) {
+    const std::vector<Index> whole = whole_shares({1, part});
+    EXPECT_NEAR(static_cast<double>(whole[1]) / static_cast<double>(whole[0]), part, 0.03 * part);
+  }
+}
+
 }  // namespace
 }  // namespace trireme::planner

@@ -68,6 +68,7 @@ Options TrainingTask::options_of(const Layout& layout, const UnequalParts& parts
   options.micro_batch_size = layout.micro_batch;
   options.use_distributed_optimizer = layout.sharded;
   if (!parts.shares.empty()) options.data_parallel_shares = parts.shares;
+  if (!parts.optimizer.empty()) options.optimizer_shares = parts.optimizer;
   if (!parts.speeds.empty()) options.stage_speeds = parts.speeds;
   return options;
 }
@@ -102,6 +103,7 @@ Candidate TrainingTask::candidate(const Layout& layout, const UnequalParts& part
   spec.micro_batch_size = layout.micro_batch;
   spec.update = layout.sharded ? Update::sharded : Update::replicated;
   if (!parts.shares.empty()) spec.data_parallel_shares = parts.shares;
+  if (!parts.optimizer.empty()) spec.optimizer_shares = parts.optimizer;
   if (!parts.speeds.empty()) spec.stage_speeds = parts.speeds;
   candidate.recompute = layout.recompute;
   candidate.sequence_parallel =
@@ -140,6 +142,7 @@ std::vector<std::string> TrainingTask::words_of(const Layout& layout,
       layout.sharded && !command_.given("--use-distributed-optimizer"));
   number("--lm-head-chunks", "--lm-head-chunks", layout.head_chunks, usual.head_chunks);
   add("--data-parallel-shares", trireme::describe(parts.shares), !parts.shares.empty());
+  add("--optimizer-shares", trireme::describe(parts.optimizer), !parts.optimizer.empty());
   add("--stage-speeds", fmt::format("{}", fmt::join(parts.speeds, ",")), !parts.speeds.empty());
   return words;
 }

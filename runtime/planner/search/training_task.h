@@ -17,8 +17,9 @@ namespace trireme::planner {
 
 /// What a layout of ranks of unequal speed has in addition; empty: equal ranks.
 struct UnequalParts {
-  DataShares shares;           // of data ranks
+  DataShares shares;           // of data ranks, in micro-batches
   std::vector<double> speeds;  // of pipeline ranks
+  DataShares optimizer = {};   // of data ranks
 };
 
 /// What files of a model say of it, which the words name by `option`.

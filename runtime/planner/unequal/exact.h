@@ -1,6 +1,8 @@
 // ExactPlanner: an UnequalPlan by the plans of its ranks. Each kind of pipeline is planned as if
 // all replicas were like it, with as many micro-batches as the one that runs most of them has; of
-// each stage the plan for its own type of GPU is taken.
+// each stage the plan for its own type of GPU is taken. Kinds of pipelines have slices of the
+// optimizer by the speed of their updates and by their memory, where that is better than equal
+// slices.
 //
 // Not installed; modules above may include it.
 #pragma once
@@ -19,6 +21,7 @@ struct KindFacts {
   StepTime time;
   std::vector<Index> bytes;  // of each stage: its tightest rank, with context and communicators
   std::vector<Index> limits;
+  Updaters updates;  // how much of the optimizer one of them may have, and its time for all
 
   /// Until all micro-batches are done; then sums of gradients that nothing hides, and the update.
   double busy() const { return time.total - rest(); }
@@ -34,6 +37,8 @@ struct ExactPlan {
   double seconds = 0;
 
   bool fits() const;
+  /// Of the optimizer, what one rank of a kind has.
+  double slice(std::size_t kind) const;
 };
 
 class ExactPlanner {
@@ -49,9 +54,12 @@ class ExactPlanner {
   std::string problem_of(const UnequalPlan& plan);
 
  private:
-  KindFacts facts_of(const UnequalPlan& plan, const PipelineKind& kind, Index micro_batches);
+  ExactPlan plan_with(const UnequalPlan& plan, const DataShares& optimizer);
+  KindFacts facts_of(const UnequalPlan& plan, std::size_t kind, Index micro_batches,
+                     const DataShares& optimizer = {});
   Network network_of(const UnequalPlan& plan, const PipelineKind& kind) const;
-  ExactPlan put_together(const UnequalPlan& plan, std::vector<KindFacts> kinds);
+  ExactPlan put_together(const UnequalPlan& plan, std::vector<KindFacts> kinds,
+                         const DataShares& optimizer = {});
 
   const TrainingTask& task_;
   std::vector<GpuType>& types_;

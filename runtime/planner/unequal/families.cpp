@@ -142,7 +142,7 @@ void Families::add_replicas(const std::vector<int>& groups, Layout layout) {
                         cut_.equal(stages),
                         tensor_groups(group, layout.tensor) / stages,
                         {}};
-      const auto worker = worker_of(types_, kind, layout, micro_batches(layout));
+      const auto worker = worker_of(types_, kind, layout, micro_batches(layout), false);
       if (!worker) break;
       workers.push_back(*worker);
       plan.kinds.push_back(std::move(kind));
@@ -208,7 +208,8 @@ void Families::add_packing(const std::vector<PipelineKind>& kinds, const std::ve
     if (counts[i] == 0) continue;
     plan.kinds.push_back(kinds[i]);
     plan.kinds.back().count = counts[i];
-    const auto worker = worker_of(types_, plan.kinds.back(), plan.layout, micro_batches(setting));
+    const auto worker =
+        worker_of(types_, plan.kinds.back(), plan.layout, micro_batches(setting), false);
     if (!worker) return;
     workers.push_back(*worker);
   }
@@ -217,8 +218,17 @@ void Families::add_packing(const std::vector<PipelineKind>& kinds, const std::ve
   add(std::move(plan), workers);
 }
 
+/// Whether the data ranks together have memory for all of it.
+bool Families::holds_optimizer(const UnequalPlan& plan) const {
+  if (plan.kinds.size() < 2 || !plan.layout.sharded) return true;
+  double sum = 0;
+  for (const PipelineKind& kind : plan.kinds)
+    sum += kind.count * most_of_optimizer(types_, kind, plan.layout);
+  return sum >= 1;
+}
+
 void Families::add(UnequalPlan plan, const std::vector<Workers>& pipelines) {
-  if (!pins_.match(plan.layout)) return;
+  if (!pins_.match(plan.layout) || !holds_optimizer(plan)) return;
   const auto shares = share(pipelines, micro_batches(plan.layout));
   if (!shares) return;
   for (std::size_t k = 0; k < plan.kinds.size(); ++k) {

@@ -35,6 +35,7 @@ class Families {
   /// Shares the micro-batches, and takes the plan, if its kinds match the pins.
   void add(UnequalPlan plan, const std::vector<Workers>& pipelines);
 
+  bool holds_optimizer(const UnequalPlan& plan) const;
   std::vector<int> tensor_sizes() const;
   std::vector<Layout> settings() const;
   /// How many tensor groups it has, 0 where they would cross nodes.

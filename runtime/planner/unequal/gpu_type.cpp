@@ -28,23 +28,37 @@ double GpuType::data_seconds(const Layout& layout) {
                          group_.profile, group_.network);
 }
 
-Index GpuType::most_blocks(const Layout& layout, const StagePlace& place) {
+GpuType::StageBytes GpuType::bytes_of(const Layout& layout, const StagePlace& place) {
   /// Estimates are rarely above the plan, and then by little.
   constexpr double certainty = 0.98;
   const HeldBytes& state = costs_->held(layout.tensor);
   const ByBlocks& slot = costs_->pass(layout).slot;
-  const double part = layout.sharded ? 1.0 / layout.data : 1.0;
   const double slots = place.stages - place.stage;
   // Each end of the model has half of what both need.
   const double ends = 0.5 * ((place.stage == 0) + place.is_last());
   const double head = place.is_last() ? std::max(0.0, slot.ends) : 0;
-  const double other = ends * (state.kept.ends + part * state.shared.ends) + slots * head;
-  const double each = state.kept.block + part * state.shared.block + slots * slot.block;
   const int axes = (layout.tensor > 1) + (place.stages > 1) + (layout.data > 1);
   const auto fixed =
       static_cast<double>(group_.profile.context_bytes + axes * group_.profile.communicator_bytes);
-  const double blocks = ((static_cast<double>(limit_) - fixed) / certainty - other) / each;
+  return {.kept = {ends * state.kept.ends + slots * head, state.kept.block + slots * slot.block},
+          .shared = {ends * state.shared.ends, state.shared.block},
+          .most = (static_cast<double>(limit_) - fixed) / certainty};
+}
+
+Index GpuType::most_blocks(const Layout& layout, const StagePlace& place) {
+  const StageBytes bytes = bytes_of(layout, place);
+  const double part = !layout.sharded ? 1 : place.updates ? 1.0 / layout.data : 0;
+  const double blocks = (bytes.most - bytes.kept.ends - part * bytes.shared.ends) /
+                        (bytes.kept.block + part * bytes.shared.block);
   return static_cast<Index>(std::clamp(blocks, 0.0, static_cast<double>(task_.model().num_layers)));
+}
+
+double GpuType::most_of_optimizer(const Layout& layout, const StagePlace& place, Index blocks) {
+  const StageBytes bytes = bytes_of(layout, place);
+  const auto count = static_cast<double>(blocks);
+  const double part = (bytes.most - bytes.kept.ends - count * bytes.kept.block) /
+                      (bytes.shared.ends + count * bytes.shared.block);
+  return std::clamp(part, 0.0, 1.0);
 }
 
 std::vector<GpuType> gpu_types(const TrainingTask& task, const Cluster& cluster, double margin) {

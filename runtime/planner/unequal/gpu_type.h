@@ -14,6 +14,9 @@ namespace trireme::planner {
 /// A stage of a pipeline, counted from 0.
 struct StagePlace {
   int stage = 0, stages = 1;
+  /// Whether it updates what it holds, or as much as all others of the data axis under ZeRO-1; not:
+  /// GPUs of other types there can do that for it.
+  bool updates = true;
 
   bool is_last() const { return stage + 1 == stages; }
 };
@@ -29,12 +32,20 @@ class GpuType {
   /// A stage as a worker whose items are blocks, of a micro-batch: what the head takes comes first,
   /// and it has at most as many as its memory holds under 1f1b.
   Workers stage(const Layout& layout, const StagePlace& place);
+  /// Of the optimizer under ZeRO-1, how much a rank of a stage of so many blocks has memory for.
+  double most_of_optimizer(const Layout& layout, const StagePlace& place, Index blocks);
   /// What the data axis adds to a step at least: the updated parameters are gathered.
   double data_seconds(const Layout& layout);
   /// Throws: Error when the layout is not possible for the model.
   PlannedLayout plan(const Candidate& candidate) { return planner_->plan(candidate); }
 
  private:
+  /// Estimates of what a stage needs: of its ends, and of each block.
+  struct StageBytes {
+    ByBlocks kept, shared;  // `shared`: what ZeRO-1 divides
+    double most;            // of both together
+  };
+  StageBytes bytes_of(const Layout& layout, const StagePlace& place);
   Index most_blocks(const Layout& layout, const StagePlace& place);
 
   const TrainingTask& task_;

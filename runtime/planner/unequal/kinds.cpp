@@ -121,16 +121,25 @@ std::optional<PipelineKind> cut_pipeline(std::vector<GpuType>& types, const std:
 }
 
 std::optional<Workers> worker_of(std::vector<GpuType>& types, const PipelineKind& kind,
-                                 const Layout& layout, Index micro_batches) {
+                                 const Layout& layout, Index micro_batches, bool updates) {
   double sum = 0, slowest = 0;
   for (int s = 0; s < kind.stages(); ++s) {
-    const Workers stage = types[at(kind.types[at(s)])].stage(layout, {s, kind.stages()});
+    const Workers stage = types[at(kind.types[at(s)])].stage(layout, {s, kind.stages(), updates});
     if (kind.blocks[at(s)] > stage.most) return std::nullopt;
     const double seconds = seconds_of(stage, {kind.blocks[at(s)], 0});
     sum += seconds;
     slowest = std::max(slowest, seconds);
   }
   return Workers{kind.count, sum - slowest, slowest, micro_batches};
+}
+
+double most_of_optimizer(std::vector<GpuType>& types, const PipelineKind& kind,
+                         const Layout& layout) {
+  double most = 1;
+  for (int s = 0; s < kind.stages(); ++s)
+    most = std::min(most, types[at(kind.types[at(s)])].most_of_optimizer(layout, {s, kind.stages()},
+                                                                         kind.blocks[at(s)]));
+  return most;
 }
 
 MixedKinds find_kinds(std::vector<GpuType>& types, const Supply& supply, const Layout& setting,

@@ -24,8 +24,12 @@ std::optional<PipelineKind> cut_pipeline(std::vector<GpuType>& types, const std:
                                          const Layout& layout, Index blocks,
                                          const std::vector<Index>& limits = {});
 /// A pipeline of that kind as a worker whose items are micro-batches. Nothing: too little memory.
+/// `updates`: as in StagePlace.
 std::optional<Workers> worker_of(std::vector<GpuType>& types, const PipelineKind& kind,
-                                 const Layout& layout, Index micro_batches);
+                                 const Layout& layout, Index micro_batches, bool updates = true);
+/// Of the optimizer under ZeRO-1, how much each data rank of that kind has memory for.
+double most_of_optimizer(std::vector<GpuType>& types, const PipelineKind& kind,
+                         const Layout& layout);
 
 /// Pipelines that a mix may have.
 struct MixedKinds {

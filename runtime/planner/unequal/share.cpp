@@ -92,4 +92,57 @@ std::optional<std::vector<Share>> share(const std::vector<Workers>& kinds, Index
   return Division(kinds, items).make();
 }
 
+double seconds_of_equal_slices(const std::vector<Updaters>& kinds) {
+  int count = 0;
+  double slowest = 0;
+  for (const Updaters& kind : kinds) {
+    count += kind.count;
+    slowest = std::max(slowest, kind.seconds);
+  }
+  return slowest / count;
+}
+
+std::optional<std::vector<double>> share_slices(const std::vector<Updaters>& kinds) {
+  std::vector<double> parts(kinds.size(), -1);  // -1: not known to be limited by memory
+  for (;;) {
+    double left = 1, rate = 0;
+    for (std::size_t k = 0; k < kinds.size(); ++k) {
+      if (parts[k] < 0)
+        rate += kinds[k].count / kinds[k].seconds;
+      else
+        left -= kinds[k].count * parts[k];
+    }
+    if (rate == 0) return std::nullopt;
+    const double seconds = left / rate;  // of those with enough memory for that
+    bool limited = false;
+    for (std::size_t k = 0; k < kinds.size(); ++k)
+      if (parts[k] < 0 && seconds / kinds[k].seconds > kinds[k].most) {
+        parts[k] = std::max(0.0, kinds[k].most);
+        limited = true;
+      }
+    if (limited) continue;
+    for (std::size_t k = 0; k < kinds.size(); ++k)
+      if (parts[k] < 0) parts[k] = seconds / kinds[k].seconds;
+    return parts;
+  }
+}
+
+std::vector<Index> whole_shares(const std::vector<double>& parts) {
+  constexpr double tolerance = 0.03;
+  constexpr int finest = 1000;
+  const double largest = *std::max_element(parts.begin(), parts.end());
+  std::vector<Index> shares;
+  for (int scale = 1; scale <= finest; ++scale) {
+    shares.clear();
+    double worst = 0;
+    for (const double part : parts) {
+      const double exact = scale * part / largest, rounded = std::round(exact);
+      worst = std::max(worst, exact > 0 ? std::abs(rounded / exact - 1) : 0);
+      shares.push_back(static_cast<Index>(rounded));
+    }
+    if (worst <= tolerance) break;
+  }
+  return shares;
+}
+
 }  // namespace trireme::planner

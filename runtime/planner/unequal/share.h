@@ -1,5 +1,6 @@
 // share: divides items among workers of unequal speed, so that the last one is done as early as
-// possible. Items are micro-batches of replicas, or blocks of the stages of a pipeline.
+// possible. Items are micro-batches of replicas, or blocks of the stages of a pipeline. And
+// share_slices: the same for what may be cut anywhere, the optimizer.
 //
 // Not installed; modules above may include it.
 #pragma once
@@ -34,5 +35,21 @@ double seconds_of(const Workers& workers, const Share& share);
 /// may have. No other division ends earlier: the least T with sum of floor((T - first) / each) >=
 /// items, found by bisection, in time that grows with the kinds only, not with the workers.
 std::optional<std::vector<Share>> share(const std::vector<Workers>& kinds, Index items);
+
+/// Data ranks that are alike, of which each would take `seconds` to update all, and has memory for
+/// a part of at most `most` of it.
+struct Updaters {
+  int count = 1;
+  double seconds = 0;
+  double most = 1;
+};
+
+/// The longest update of any, where all have equal parts.
+double seconds_of_equal_slices(const std::vector<Updaters>& kinds);
+/// A part for each kind, which together with their numbers add up to 1. No other parts end earlier.
+/// Nothing: all have too little memory together.
+std::optional<std::vector<double>> share_slices(const std::vector<Updaters>& kinds);
+/// Small whole numbers in proportion to these parts, but for 3 % of each.
+std::vector<Index> whole_shares(const std::vector<double>& parts);
 
 }  // namespace trireme::planner

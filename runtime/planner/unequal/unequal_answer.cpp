@@ -37,12 +37,15 @@ Json array_of(const std::vector<T>& values) {
   return all;
 }
 
-Json to_json(const PipelineKind& kind, const KindFacts& facts) {
+Json to_json(const ExactPlan& exact, std::size_t k) {
+  const PipelineKind& kind = exact.plan.kinds[k];
+  const KindFacts& facts = exact.kinds[k];
   return Json::Object{{"count", kind.count},
                       {"groups", array_of(kind.types)},
                       {"blocks", array_of(kind.blocks)},
                       {"micro_batches", kind.share.each},
                       {"with_one_more", kind.share.more},
+                      {"optimizer_share", exact.slice(k)},
                       {"busy_s", facts.busy()},
                       {"rest_s", facts.rest()},
                       {"device_bytes", array_of(facts.bytes)},
@@ -69,7 +72,7 @@ Json choice_to_json(const TrainingTask& task, const Question& question, const Ch
   if (!choice.plan) return all;
   Json::Array pipelines;
   for (std::size_t k = 0; k < choice.plan->kinds.size(); ++k)
-    pipelines.push_back(to_json(choice.plan->plan.kinds[k], choice.plan->kinds[k]));
+    pipelines.push_back(to_json(*choice.plan, k));
   all.emplace_back("pipelines", std::move(pipelines));
   return all;
 }
@@ -105,7 +108,7 @@ std::string unequal_problem(const TrainingTask& task, const Question& question) 
     return "has unequal nodes, which are planned with one virtual stage a rank; leave out v";
   if (question.aim.pins.schedule.value_or(ScheduleKind::one_f_one_b) != ScheduleKind::one_f_one_b)
     return "has unequal nodes, which are planned with the schedule 1f1b; leave out schedule";
-  for (const char* option : {"--data-parallel-shares", "--stage-speeds"})
+  for (const char* option : {"--data-parallel-shares", "--optimizer-shares", "--stage-speeds"})
     if (task.given(option))
       return str("has unequal nodes, for which ", option,
                  " of --model-config is sought; leave it out there");

@@ -34,6 +34,12 @@ int UnequalPlan::gpus(int group) const {
   return sum * layout.tensor;
 }
 
+int UnequalPlan::first_of(std::size_t kind) const {
+  int before = 0;
+  for (std::size_t k = 0; k < kind; ++k) before += kinds[k].count;
+  return before;
+}
+
 DataShares UnequalPlan::shares() const {
   DataShares all;
   for (const PipelineKind& kind : kinds)

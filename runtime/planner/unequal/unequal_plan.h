@@ -41,6 +41,8 @@ struct UnequalPlan {
   unsigned groups() const;
   /// GPUs of a group that are used.
   int gpus(int group) const;
+  /// The first data rank of a kind: those of a kind follow each other.
+  int first_of(std::size_t kind) const;
   /// Micro-batches of each data rank, in order, without a common factor; empty where all are equal.
   DataShares shares() const;
 };

@@ -98,9 +98,14 @@ class Screen {
         share = kind.share.more == kind.count
                     ? std::to_string(kind.share.most())
                     : fmt::format("{} or {}", kind.share.each, kind.share.most());
-      text += fmt::format("   {} of {}: {} micro-batches, busy {}, {} of {} a GPU\n", kind.count,
-                          describe_stages(kind), share, show_seconds(facts.busy()),
-                          show_bytes(facts.bytes[tightest]), show_bytes(facts.limits[tightest]));
+      const std::string slice =
+          exact.parts.optimizer.empty()
+              ? ""
+              : fmt::format(", {:.1f} % of the optimizer", percent * exact.slice(k));
+      text +=
+          fmt::format("   {} of {}: {} micro-batches, busy {}, {} of {} a GPU{}\n", kind.count,
+                      describe_stages(kind), share, show_seconds(facts.busy()),
+                      show_bytes(facts.bytes[tightest]), show_bytes(facts.limits[tightest]), slice);
     }
     return text;
   }

@@ -1,11 +1,14 @@
 // The newest durable step, as the supervisor follows it.
 #include "launch/supervisor/machine/durable_watch.h"
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include <gtest/gtest.h>
 
+#include "launch/supervisor/machine/run_directory.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/toy_checkpoint.h"
 
@@ -54,6 +57,23 @@ TEST_F(DurableSteps, ThatAreDamagedAreNone) {
   commit(10);
   fs::resize_file(run_ + "/" + step_name(10) + "/" + global_name, 7);
   EXPECT_EQ(watch_.newest(0), 5);
+}
+
+TEST_F(DurableSteps, AreThereWhileAJobSavesAndPrunes) {
+  commit(1);
+  std::atomic<bool> over{false};
+  std::thread job([&] {
+    for (Index step = 2; step <= 150; ++step) {
+      commit(step);
+      fs::rename(run_ + "/" + step_name(step - 1), run_ + "/.deleted");
+      fs::remove_all(run_ + "/.deleted");
+    }
+    over = true;
+  });
+  Index looks = 0, without = 0;
+  for (; !over; ++looks) without += durable_steps(run_, 1).empty() ? 1 : 0;
+  job.join();
+  EXPECT_EQ(without, 0) << "of " << looks;
 }
 
 }  // namespace

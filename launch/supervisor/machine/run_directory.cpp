@@ -136,14 +136,22 @@ void check_run(const Job& job, const History& history) {
 }
 
 std::vector<Index> durable_steps(const std::string& run, std::size_t most, Index newest) {
+  // While the job saves and prunes, all that was listed may be gone before it is read.
+  constexpr int tries = 100;
   std::vector<Index> steps;
-  for (const CommittedStep& step : list_steps(run)) {
-    if (steps.size() == most) break;
-    if (step.step > newest) continue;
-    try {
-      read_manifest(step.path);
-      steps.push_back(step.step);
-    } catch (const Error&) {  // damaged, or just deleted by the job
+  bool pruned = true;
+  for (int i = 0; i < tries && pruned && steps.size() < most; ++i) {
+    steps.clear();
+    pruned = false;
+    for (const CommittedStep& step : list_steps(run)) {
+      if (steps.size() == most) break;
+      if (step.step > newest) continue;
+      try {
+        read_manifest(step.path);
+        steps.push_back(step.step);
+      } catch (const Error&) {  // damaged, or just deleted by the job
+        pruned |= ::access(step.path.c_str(), F_OK) != 0;
+      }
     }
   }
   return steps;

@@ -123,6 +123,15 @@ std::set<int> neighbours(const StageProgram& program) {
   return peers;
 }
 
+/// Shares of data ranks in messages; empty: equal. There are equal parts beside unequal ones: of
+/// buckets of a few lines, and the hashes of --check-replicas.
+std::vector<std::vector<Index>> cuts_of(const FlatLayout& flat) {
+  std::vector<std::vector<Index>> cuts(1);
+  if (const std::vector<Index>& shares = flat.options().shares; !shares.empty())
+    cuts.push_back(shares);
+  return cuts;
+}
+
 void run_all(const Context& context, const PlannedTraining& plan, const TieGroups& ties,
              Groups& groups) {
   Mesh& mesh = context.mesh();
@@ -134,13 +143,12 @@ void run_all(const Context& context, const PlannedTraining& plan, const TieGroup
     groups.reduce_scatter(tensor);
   }
   if (Communicator& data = mesh.axis(Axis::data); data.size() > 1) {
-    const std::vector<Index>& shares = plan.flat.options().shares;
-    if (plan.spec.trains && o.use_distributed_optimizer)
-      groups.reduce_scatter(data, shares);
-    else if (plan.spec.trains)
-      groups.all_reduce(data);
     const bool loads = !o.checkpoint.load.empty() || !o.checkpoint.load_hf.empty();
-    if (o.use_distributed_optimizer || loads) groups.all_gather(data, shares);
+    if (plan.spec.trains && !o.use_distributed_optimizer) groups.all_reduce(data);
+    for (const std::vector<Index>& shares : cuts_of(plan.flat)) {
+      if (plan.spec.trains && o.use_distributed_optimizer) groups.reduce_scatter(data, shares);
+      if (o.use_distributed_optimizer || loads) groups.all_gather(data, shares);
+    }
   }
   if (Communicator& pipeline = mesh.axis(Axis::pipeline); pipeline.size() > 1)
     groups.exchange(pipeline, neighbours(plan.train.program()));

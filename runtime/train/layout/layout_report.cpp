@@ -70,7 +70,7 @@ std::string micro_batches(const Context& context) {
 
 std::string heading(const Context& context) {
   const Options& options = context.options();
-  const DataShares& shares = options.optimizer_shares;
+  const DataShares shares = training_spec(options, context.mesh().shape()).optimizer_shares;
   return fmt::format("plan of {}; {} micro-batches a step, schedule {}{}; for a {}\n",
                      context.mesh().shape().describe(), micro_batches(context),
                      options.own_schedule ? "of the program" : name(options.schedule),

@@ -130,7 +130,8 @@ void MemoryTier::connect_disks() {
 Index MemoryTier::reserved_bytes(const Context& context, const FlatLayout& flat,
                                  const OptimizerOptions& optimizer) {
   const Index bytes = lay_out(planned_snapshot_pieces(flat, optimizer)).bytes;
-  // Copies of other ranks take about as much; bytes_of_others() has what there is of them.
+  // Copies of other ranks take about as much; bytes_of_others() has what there is of them. In
+  // unequal slices they may take more: then open() says that memory is short.
   const Index copies = context.options().checkpoint.save_memory_partner ? Slots::count * bytes : 0;
   // It runs outside the job, so no variable says which run this is.
   if (only_checks_layout(context)) return Slots::count * bytes + copies;

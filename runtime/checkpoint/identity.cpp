@@ -277,13 +277,15 @@ std::string option_differences(const KeyValues& now, const KeyValues& then) {
                                  "--top-p",       "--output",
                                  "--tokenizer"};
   const std::map<std::string, std::string> saved(then.begin(), then.end());
+  const auto shown = [](const std::string& value) { return value.empty() ? "-" : value; };
   std::string all;
   for (const auto& [name, value] : now) {
     const auto was = saved.find(name);
     bool matters = true;
     for (const char* prefix : no_matter) matters = matters && !name.starts_with(prefix);
     if (!matters || was == saved.end() || was->second == value) continue;
-    all += fmt::format("{}{} {} (was {})", all.empty() ? "" : ", ", name, value, was->second);
+    all += fmt::format("{}{} {} (was {})", all.empty() ? "" : ", ", name, shown(value),
+                       shown(was->second));
   }
   return all;
 }

@@ -238,5 +238,11 @@ TEST(CheckpointerIdentity, OptionsThatDifferAreListedExceptThoseThatOnlySayWhere
             "--lr 0.1 (was 0.2), --tp 2 (was 1)");
 }
 
+TEST(CheckpointerIdentity, AnOptionWithoutAValueIsListedAsSuch) {
+  EXPECT_EQ(option_differences({{"--optimizer-shares", ""}, {"--stage-speeds", "2,1"}},
+                               {{"--optimizer-shares", "3,1"}, {"--stage-speeds", ""}}),
+            "--optimizer-shares - (was 3,1), --stage-speeds 2,1 (was -)");
+}
+
 }  // namespace
 }  // namespace trireme::checkpoint

@@ -75,6 +75,25 @@ Index iterations_of(const std::string& run) {
   return -1;
 }
 
+/// Returns false where a job deleted a step between the listing and the reading: all that was
+/// listed may then be gone, though the run has newer steps.
+bool find_durable_steps(const std::string& run, std::size_t most, Index newest,
+                        std::vector<Index>& steps) {
+  steps.clear();
+  bool pruned = false;
+  for (const CommittedStep& step : list_steps(run)) {
+    if (steps.size() == most) return true;
+    if (step.step > newest) continue;
+    try {
+      read_manifest(step.path);
+      steps.push_back(step.step);
+    } catch (const Error&) {  // damaged, or just deleted
+      pruned |= ::access(step.path.c_str(), F_OK) != 0;
+    }
+  }
+  return !pruned || steps.size() == most;
+}
+
 }  // namespace
 
 Paths::Paths(const std::string& directory)
@@ -136,24 +155,10 @@ void check_run(const Job& job, const History& history) {
 }
 
 std::vector<Index> durable_steps(const std::string& run, std::size_t most, Index newest) {
-  // While the job saves and prunes, all that was listed may be gone before it is read.
   constexpr int tries = 100;
   std::vector<Index> steps;
-  bool pruned = true;
-  for (int i = 0; i < tries && pruned && steps.size() < most; ++i) {
-    steps.clear();
-    pruned = false;
-    for (const CommittedStep& step : list_steps(run)) {
-      if (steps.size() == most) break;
-      if (step.step > newest) continue;
-      try {
-        read_manifest(step.path);
-        steps.push_back(step.step);
-      } catch (const Error&) {  // damaged, or just deleted by the job
-        pruned |= ::access(step.path.c_str(), F_OK) != 0;
-      }
-    }
-  }
+  for (int i = 0; i < tries && !find_durable_steps(run, most, newest, steps); ++i)
+    ;
   return steps;
 }
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -226,6 +227,7 @@ std::string program_of_one_function(std::uint64_t begin, std::uint64_t bytes) {
   file.sections[0].sh_size = sizeof(Elf64_Sym);
   file.sections[0].sh_link = 1;
   file.sections[1].sh_offset = offsetof(decltype(file), names);
+  file.sections[1].sh_size = sizeof(file.names);
   file.symbol.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
   file.symbol.st_shndx = 1;
   file.symbol.st_value = begin;
@@ -246,6 +248,13 @@ TEST(StackNames, AreThoseOfFunctionsThatCoverTheAddress) {
   const ObjectFile of_assembly(folder.write("file", program_of_one_function(100, 0)));
   EXPECT_EQ(of_assembly.find(100).name, "f");
   EXPECT_EQ(of_assembly.find(101).name, "");
+}
+
+TEST(StackNames, AreFoundWithoutTheRestOfALargeFile) {
+  const ScratchDirectory folder;
+  const std::string path = folder.write("file", program_of_one_function(100, 10));
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 42);  // of which the disk holds nothing
+  EXPECT_EQ(ObjectFile(path).find(100).name, "f");
 }
 
 TEST(StackNames, AreEmptyForAFileThatIsNoProgram) {

@@ -1,4 +1,5 @@
-// Only what names need is read of ELF. Every offset that a file holds is checked before it is used.
+// Only what names need is read of an ELF file: of a library with debug information some percent.
+// Every offset that a file holds is checked before it is used.
 #include "runtime/observe/stack/stack_names.h"
 
 #include <algorithm>
@@ -53,76 +54,87 @@ std::string path_to_open(std::int64_t pid, const Mapping& mapping) {
   return fmt::format("/proc/{}/map_files/{:x}-{:x}", pid, mapping.begin, mapping.end);
 }
 
-/// Read, not mapped: a file that is cut meanwhile must not end this process. Empty on an error.
-std::string bytes_of(const std::string& path) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);  // an error also for a directory
-  if (error) return "";
-  std::string bytes(size, '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(bytes.data(), static_cast<std::streamsize>(size));
-  bytes.resize(static_cast<std::size_t>(file.gcount()));
-  return bytes;
-}
-
 }  // namespace
 
-template <class T>
-bool ObjectFile::get(std::uint64_t offset, T& value) const {
-  if (offset > bytes_.size() || bytes_.size() - offset < sizeof(T)) return false;
-  std::memcpy(&value, bytes_.data() + offset, sizeof(T));
-  return true;
-}
+/// Parts of a file. Read, not mapped: a file that is cut meanwhile must not end this process.
+class ObjectFile::Parts {
+ public:
+  explicit Parts(const std::string& path) : file_(path, std::ios::binary) {
+    std::error_code error;
+    const auto size = std::filesystem::file_size(path, error);  // an error also for a directory
+    size_ = error ? 0 : size;
+  }
+
+  /// As much of it as the file has.
+  std::string read(std::uint64_t offset, std::uint64_t bytes) {
+    if (offset >= size_) return "";
+    std::string text(std::min(bytes, size_ - offset), '\0');
+    file_.clear();
+    file_.seekg(static_cast<std::streamoff>(offset));
+    file_.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<std::size_t>(file_.gcount()));
+    return text;
+  }
+  template <class T>
+  bool get(std::uint64_t offset, T& value) {
+    const std::string text = read(offset, sizeof(T));
+    if (text.size() < sizeof(T)) return false;
+    std::memcpy(&value, text.data(), sizeof(T));
+    return true;
+  }
+  template <class T>
+  std::vector<T> list(std::uint64_t offset, std::uint64_t bytes) {
+    const std::string text = read(offset, bytes);
+    std::vector<T> values(text.size() / sizeof(T));
+    if (!values.empty()) std::memcpy(values.data(), text.data(), values.size() * sizeof(T));
+    return values;
+  }
+
+ private:
+  std::ifstream file_;
+  std::uint64_t size_ = 0;
+};
 
 ObjectFile::ObjectFile(const std::string& path) {
-  bytes_ = bytes_of(path);
+  Parts parts(path);
   Elf64_Ehdr header;
-  const bool elf = get(0, header) && std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
-                   header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_ident[EI_DATA] == ELFDATA2LSB;
-  if (!elf) {
-    bytes_.clear();
-    return;
-  }
-  for (std::uint64_t i = 0; i < header.e_phnum; ++i) {
-    Elf64_Phdr segment;
-    if (get(header.e_phoff + i * sizeof(segment), segment) && segment.p_type == PT_LOAD)
+  elf_ = parts.get(0, header) && std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
+         header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_ident[EI_DATA] == ELFDATA2LSB;
+  if (!elf_) return;
+  for (const auto& segment :
+       parts.list<Elf64_Phdr>(header.e_phoff, header.e_phnum * sizeof(Elf64_Phdr)))
+    if (segment.p_type == PT_LOAD)
       segments_.push_back({segment.p_offset, segment.p_filesz, segment.p_vaddr});
-  }
-  read_sections();
+  const auto sections = parts.list<Elf64_Shdr>(header.e_shoff, header.e_shnum * sizeof(Elf64_Shdr));
+  // .symtab has what .dynsym has, and more; it is missing from stripped files.
+  for (const Elf64_Word type : {SHT_SYMTAB, SHT_DYNSYM})
+    for (const Elf64_Shdr& section : sections)
+      if (functions_.empty() && section.sh_type == type && section.sh_link < sections.size())
+        read_symbols(parts, section, sections[section.sh_link]);
+  for (const Elf64_Shdr& section : sections)
+    if (build_id_.empty() && section.sh_type == SHT_NOTE) read_build_id(parts, section.sh_offset);
 }
 
-// .symtab has what .dynsym has, and more; it is missing from stripped files.
-void ObjectFile::read_sections() {
-  Elf64_Ehdr header;
-  if (!get(0, header)) return;
-  const auto section_at = [&](std::uint64_t index, Elf64_Shdr& section) {
-    return index < header.e_shnum && get(header.e_shoff + index * sizeof(section), section);
-  };
-  for (const Elf64_Word type : {SHT_SYMTAB, SHT_DYNSYM})
-    for (std::uint64_t i = 0; functions_.empty() && i < header.e_shnum; ++i) {
-      Elf64_Shdr section, names;
-      if (section_at(i, section) && section.sh_type == type && section_at(section.sh_link, names))
-        read_symbols(section.sh_offset, section.sh_size, names.sh_offset);
-    }
+void ObjectFile::read_symbols(Parts& parts, const Elf64_Shdr& symbols, const Elf64_Shdr& names) {
+  for (const auto& symbol : parts.list<Elf64_Sym>(symbols.sh_offset, symbols.sh_size)) {
+    const auto type = ELF64_ST_TYPE(symbol.st_info);
+    if ((type == STT_FUNC || type == STT_GNU_IFUNC) && symbol.st_shndx != SHN_UNDEF)
+      functions_.push_back({symbol.st_value, symbol.st_size, symbol.st_name});
+  }
+  if (!functions_.empty()) names_ = parts.read(names.sh_offset, names.sh_size);
   std::sort(functions_.begin(), functions_.end(),
             [](const Function& a, const Function& b) { return a.begin < b.begin; });
 }
 
-void ObjectFile::read_symbols(std::uint64_t offset, std::uint64_t bytes, std::uint64_t names) {
-  for (std::uint64_t i = 0; i < std::min(bytes, std::uint64_t{bytes_.size()}) / sizeof(Elf64_Sym);
-       ++i) {
-    Elf64_Sym symbol;
-    if (!get(offset + i * sizeof(symbol), symbol)) return;
-    const auto type = ELF64_ST_TYPE(symbol.st_info);
-    if ((type == STT_FUNC || type == STT_GNU_IFUNC) && symbol.st_shndx != SHN_UNDEF)
-      functions_.push_back({symbol.st_value, symbol.st_size, names + symbol.st_name});
-  }
-}
-
-std::string_view ObjectFile::text_at(std::uint64_t offset) const {
-  if (offset >= bytes_.size()) return {};
-  const std::string_view rest = std::string_view(bytes_).substr(offset);
-  return rest.substr(0, rest.find('\0'));
+void ObjectFile::read_build_id(Parts& parts, std::uint64_t offset) {
+  constexpr std::uint64_t name_bytes = 4;  // "GNU"
+  constexpr std::uint64_t most_bytes = 32;
+  Elf64_Nhdr note;
+  if (!parts.get(offset, note) || note.n_type != NT_GNU_BUILD_ID || note.n_namesz != name_bytes)
+    return;
+  const auto bytes = std::min<std::uint64_t>(note.n_descsz, most_bytes);
+  for (const char byte : parts.read(offset + sizeof(note) + name_bytes, bytes))
+    build_id_ += fmt::format("{:02x}", static_cast<unsigned char>(byte));
 }
 
 ObjectFile::Symbol ObjectFile::find(std::uint64_t file_offset) const {
@@ -135,30 +147,11 @@ ObjectFile::Symbol ObjectFile::find(std::uint64_t file_offset) const {
     if (after == functions_.begin()) return {};
     const Function& function = *--after;
     if (address - function.begin >= std::max<std::uint64_t>(function.bytes, 1)) return {};
-    return {demangled(std::string(text_at(function.name))), address - function.begin};
+    if (function.name >= names_.size()) return {};
+    // Up to the next zero.
+    return {demangled(names_.c_str() + function.name), address - function.begin};
   }
   return {};
-}
-
-std::string ObjectFile::build_id() const {
-  Elf64_Ehdr header;
-  if (!get(0, header)) return "";
-  for (std::uint64_t i = 0; i < header.e_shnum; ++i) {
-    Elf64_Shdr section;
-    Elf64_Nhdr note;
-    if (!get(header.e_shoff + i * sizeof(section), section) || section.sh_type != SHT_NOTE ||
-        !get(section.sh_offset, note) || note.n_type != NT_GNU_BUILD_ID || note.n_namesz != 4)
-      continue;
-    constexpr std::uint64_t name_bytes = 4;  // "GNU"
-    std::string digits;
-    for (std::uint64_t k = 0; k < std::min<std::uint64_t>(note.n_descsz, 32); ++k) {
-      unsigned char byte = 0;
-      if (!get(section.sh_offset + sizeof(note) + name_bytes + k, byte)) return "";
-      digits += fmt::format("{:02x}", byte);
-    }
-    return digits;
-  }
-  return "";
 }
 
 std::vector<std::string> name_frames(std::int64_t pid, const std::vector<std::uint64_t>& stack) {

@@ -4,8 +4,9 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include <elf.h>
 
 namespace trireme::observe {
 
@@ -17,7 +18,7 @@ class ObjectFile {
  public:
   /// Empty when the file cannot be read or is not a 64-bit ELF file of this machine.
   explicit ObjectFile(const std::string& path);
-  bool empty() const { return bytes_.empty(); }
+  bool empty() const { return !elf_; }
 
   struct Symbol {
     std::string name;  // demangled; empty: none covers the address
@@ -26,22 +27,22 @@ class ObjectFile {
   /// `file_offset`: of the byte in the file that is mapped at the address.
   Symbol find(std::uint64_t file_offset) const;
   /// In hexadecimal digits; empty where the file has none.
-  std::string build_id() const;
+  const std::string& build_id() const { return build_id_; }
 
  private:
-  template <class T>
-  bool get(std::uint64_t offset, T& value) const;
-  std::string_view text_at(std::uint64_t offset) const;
-  void read_sections();
-  void read_symbols(std::uint64_t offset, std::uint64_t bytes, std::uint64_t names);
+  class Parts;
+  void read_symbols(Parts& parts, const Elf64_Shdr& symbols, const Elf64_Shdr& names);
+  void read_build_id(Parts& parts, std::uint64_t offset);
 
   struct Function {
-    std::uint64_t begin, bytes, name;  // address in the object; offset of its name in the file
+    std::uint64_t begin, bytes;  // address in the object
+    std::uint32_t name;          // begins there in names_, and ends with a zero
   };
   struct Segment {
     std::uint64_t offset, bytes, address;
   };
-  std::string bytes_;
+  bool elf_ = false;
+  std::string names_, build_id_;
   std::vector<Function> functions_;  // by address
   std::vector<Segment> segments_;
 };

@@ -19,9 +19,9 @@ namespace {
 
 using Action = observe::HangWatch::Action;
 
-constexpr double look_s = 0.1;
-constexpr double silent_s = 5;  // a machine that sends nothing for so long does not answer
-constexpr double ask_s = 1;     // other machines at most so often
+constexpr double look_s = 0.05;  // a poll reads one cache line of each rank
+constexpr double silent_s = 5;   // a machine that sends nothing for so long does not answer
+constexpr double ask_s = 1;      // other machines at most so often
 
 observe::HangLimits limits_of(double hang_s) {
   observe::HangLimits limits;

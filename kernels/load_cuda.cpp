@@ -1,6 +1,9 @@
 // GPUs, from the CUDA module.
 #include <array>
+#include <filesystem>
 #include <sstream>
+
+#include <dlfcn.h>
 
 #include "trireme/core/error.h"
 
@@ -14,9 +17,20 @@ namespace {
 
 using Text = std::array<char, 8192>;
 
+/// Whether the module can find a GPU. Its libraries take 0.15 s and 200 MiB of each rank, in vain
+/// where there is no driver. Another module than ours may need none.
+bool may_find_gpus(const CudaOptions& options) {
+  return !options.module.empty() || !std::filesystem::exists(cuda_module_path("")) ||
+         ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) != nullptr;
+}
+
 }  // namespace
 
 std::vector<std::string> find_gpus(const CudaOptions& options, std::string& reason) {
+  if (!may_find_gpus(options)) {
+    reason = "there is no NVIDIA driver";
+    return {};
+  }
   auto* find_in_module =
       find_in_cuda_module<decltype(trireme_cuda_find)>(options.module, "trireme_cuda_find", reason);
   if (find_in_module == nullptr) return {};

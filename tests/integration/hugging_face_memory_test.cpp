@@ -140,7 +140,7 @@ const std::vector<BrokenModel> broken_models = {
     {"model_type is \"bloom\"", [](auto& f) { replace_in_config(f, "llama", "bloom"); }},
 };
 
-// Libraries take what they take, that of CUDA 200 MiB: the rest is for the model.
+// Libraries take what they take: the rest is for the model.
 TEST(HfMemory, IsNotTakenForWhatIsRefused) {
   const Used without_model = load("no-such-directory");
   ASSERT_EQ(without_model.outcome.exit_code, 64) << without_model.outcome.output;

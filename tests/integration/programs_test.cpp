@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string>
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -374,6 +375,17 @@ TEST_F(Programs, ThePageOfOptionsNamesOnlyOptionsThatExist) {
     named.insert(i->str());
   EXPECT_GT(named.size(), 30u);
   for (const std::string& name : named) EXPECT_THAT(names, Contains(name));
+}
+
+// They take 0.15 s and 200 MiB.
+TEST_F(Programs, LoadNoLibraryOfCudaWithoutADriver) {
+  if (::dlopen("libcuda.so.1", RTLD_NOW) != nullptr) GTEST_SKIP() << "this machine has a driver";
+  ::setenv("LD_DEBUG", "files", 1);
+  const Outcome generated = run("train_gpt --model tiny --train-iters 0 --generate 1");
+  ::unsetenv("LD_DEBUG");
+  EXPECT_EQ(generated.exit_code, 0);
+  EXPECT_THAT(generated.output, HasSubstr("libtrireme.so"));
+  EXPECT_THAT(generated.output, Not(HasSubstr("libtrireme_cuda.so")));
 }
 
 }  // namespace

@@ -40,9 +40,10 @@ double SharedTime::next(double weight, double passed) {
   return share;
 }
 
-double Timer::operator()(const std::function<void(Index)>& call, double budget_s) {
+double Timer::operator()(const std::function<void(Index)>& call, double budget_s,
+                         double least_repeats) {
   constexpr double least_s = 1e-3;  // of a repeat
-  constexpr double least_repeats = 5, most_repeats = 40, most_calls = 10'000;
+  constexpr double most_repeats = 40, most_calls = 10'000;
   const Host& host = context_.host();
   Index calls = 0;
   const auto seconds = [&](Index count) {

@@ -14,9 +14,10 @@ class Timer {
   explicit Timer(const Context& context) : context_(context) {}
 
   /// Collective. Seconds of a call: the median of the repeats of a rank, averaged over ranks. All
-  /// ranks call equally often, for about `budget_s`, at least 5 times; `call` gets the number of
-  /// the call.
-  double operator()(const std::function<void(Index)>& call, double budget_s);
+  /// ranks call equally often, for about `budget_s`, at least `least_repeats` times; `call` gets
+  /// the number of the call.
+  double operator()(const std::function<void(Index)>& call, double budget_s,
+                    double least_repeats = 5);
   /// Half the width of the error bar: of p90/p10 - 1 of the repeats, the median of all that was
   /// timed.
   double spread() const;

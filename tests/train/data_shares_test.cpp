@@ -4,15 +4,11 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
-#include "runtime/train/layout/layout_report.h"
-#include "tests/support/scratch_directory.h"
-#include "tests/train/sines.h"
+#include "tests/train/unequal_ranks.h"
 
 namespace trireme {
 namespace {
@@ -167,22 +163,9 @@ TEST(DataShares, AreConsecutiveSamplesOfTheSameGlobalBatch) {
                                 Pair(2, ElementsAre(6, 7))));
 }
 
-/// Trains to step `last` in a directory of checkpoints. The loss of each step so far.
 std::vector<double> fit(const Shared& shared, const ScratchDirectory& folder, Index last) {
-  Options options = options_with(shared);
-  options.train_iters = last;
-  options.checkpoint.save = options.checkpoint.load = folder / "run";
-  options.metrics = folder / "metrics";
-  on_ranks(shared.layout, options, [&](Context& context) {
-    Trainer trainer(context, shared_model(shared.layout.micro_batch));
-    Sines data;
-    trainer.fit(data);
-  });
-  std::vector<double> losses;
-  std::istringstream lines(folder.read("metrics"));
-  for (std::string line; std::getline(lines, line);)
-    losses.push_back(nlohmann::json::parse(line).at("loss"));
-  return losses;
+  return losses_of_fit(folder, shared.layout, options_with(shared), last,
+                       shared_model(shared.layout.micro_batch));
 }
 
 TEST(DataShares, MayChangeWhereAJobResumes) {
@@ -210,15 +193,8 @@ TEST(StageSpeeds, TrainLikeOneRankAndLoadCheckpointsOfOtherCuts) {
 }
 
 LayoutChecked check(const DataShares& shares, bool describes) {
-  const Layout layout{2, 1, 1, 1, 1};
-  Options options = options_for(layout);
-  options.data_parallel_shares = shares;
-  options.plan_only = describes;
-  LayoutChecked checked;
-  on_ranks(layout, options, [&](Context& context) {
-    if (context.mesh().rank() == 0) checked = train::check_layout(context, shared_model(1));
-  });
-  return checked;
+  const Shared shared{{2, 1, 1, 1, 1}, shares};
+  return checked_layout(shared.layout, options_with(shared), shared_model(1), describes);
 }
 
 TEST(DataShares, ArePlannedWithoutRanksForTheLargestOne) {

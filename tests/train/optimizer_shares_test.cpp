@@ -1,15 +1,9 @@
 // --optimizer-shares on ranks as threads: the training of equal slices, bit for bit, and
 // checkpoints that any other cut resumes from.
-#include <optional>
-#include <sstream>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
-#include "runtime/train/layout/layout_report.h"
-#include "tests/support/scratch_directory.h"
-#include "tests/train/sines.h"
+#include "tests/train/unequal_ranks.h"
 
 namespace trireme {
 namespace {
@@ -39,26 +33,11 @@ Options cut_options(const Cut& cut) {
   return options;
 }
 
-/// The loss of each step so far.
 std::vector<double> fit_cut(const Cut& cut, const ScratchDirectory& folder, Index last,
                             const ThreadTransport& transport = {}) {
-  Options options = cut_options(cut);
-  options.train_iters = last;
-  options.checkpoint.save = options.checkpoint.load = folder / "run";
-  options.metrics = folder / "metrics";
-  on_ranks(
-      cut.layout, options,
-      [&](Context& context) {
-        Trainer trainer(context, Model([&](Graph& g) { return mlp(g, cut.layout.micro_batch); }));
-        Sines data;
-        trainer.fit(data);
-      },
-      transport);
-  std::vector<double> losses;
-  std::istringstream lines(folder.read("metrics"));
-  for (std::string line; std::getline(lines, line);)
-    losses.push_back(nlohmann::json::parse(line).at("loss"));
-  return losses;
+  const Index batch = cut.layout.micro_batch;
+  return losses_of_fit(folder, cut.layout, cut_options(cut), last,
+                       Model([batch](Graph& g) { return mlp(g, batch); }), transport);
 }
 
 std::vector<double> straight_cut(const Cut& cut, const ThreadTransport& transport = {}) {
@@ -99,15 +78,8 @@ TEST(OptimizerShares, MayChangeWhereAJobResumes) {
 }
 
 LayoutChecked check_cut(const DataShares& shares, bool describes) {
-  Options options = cut_options({two_slices, shares});
-  options.plan_only = describes;
-  LayoutChecked checked;
-  on_ranks(two_slices, options, [&](Context& context) {
-    if (context.mesh().rank() == 0)
-      checked = train::check_layout(context,
-                                    Model([](Graph& g) { return mlp(g, two_slices.micro_batch); }));
-  });
-  return checked;
+  return checked_layout(two_slices, cut_options({two_slices, shares}),
+                        Model([](Graph& g) { return mlp(g, two_slices.micro_batch); }), describes);
 }
 
 TEST(OptimizerShares, ArePlannedForTheRankThatHasMost) {

@@ -1,5 +1,8 @@
 // Several operations of one group in flight: their order, the waits for them, and what hostile mode
 // finds.
+#include <functional>
+#include <initializer_list>
+
 #include "tests/support/overlap_checks.h"
 #include "tests/support/sum_checks.h"
 
@@ -31,26 +34,26 @@ TEST(Overlap, WaitingForOneGroupServesTheOthers) {
                  {.hostile_seed = 9, .timeout_s = 60});
 }
 
+/// On 5 ranks, on nodes of so many (0: one node), with and without reach into all of their memory.
+void on_all_reaches(std::initializer_list<int> ranks_per_node,
+                    const std::function<void(Mesh&)>& check) {
+  for (const int per_node : ranks_per_node)
+    for (const ThreadReachable reach : {ThreadReachable::everything, ThreadReachable::allocated})
+      run_on_threads(MeshShape(5, 1, 1), check, {.ranks_per_node = per_node, .reach = reach});
+}
+
 TEST(Overlap, SumsAddInTheOrderOfTheRanks) {
-  for (int ranks_per_node : {0, 1})
-    for (ThreadReachable reach : {ThreadReachable::everything, ThreadReachable::allocated})
-      run_on_threads(MeshShape(5, 1, 1),
-                     [](Mesh& mesh) {
-                       check_order_of_sums<float>(mesh, mesh.world(), Memory::ordinary);
-                       check_order_of_sums<Bf16>(mesh, mesh.world(), Memory::ordinary);
-                     },
-                     {.ranks_per_node = ranks_per_node, .reach = reach});
+  on_all_reaches({0, 1}, [](Mesh& mesh) {
+    check_order_of_sums<float>(mesh, mesh.world(), Memory::ordinary);
+    check_order_of_sums<Bf16>(mesh, mesh.world(), Memory::ordinary);
+  });
 }
 
 TEST(Overlap, SumsHaveTheSameBitsHoweverTheyAreCut) {
-  for (int ranks_per_node : {0, 1, 2})
-    for (ThreadReachable reach : {ThreadReachable::everything, ThreadReachable::allocated})
-      run_on_threads(MeshShape(5, 1, 1),
-                     [](Mesh& mesh) {
-                       check_bits_of_any_cut<float>(mesh, mesh.world(), Memory::ordinary);
-                       check_bits_of_any_cut<Bf16>(mesh, mesh.world(), Memory::ordinary);
-                     },
-                     {.ranks_per_node = ranks_per_node, .reach = reach});
+  on_all_reaches({0, 1, 2}, [](Mesh& mesh) {
+    check_bits_of_any_cut<float>(mesh, mesh.world(), Memory::ordinary);
+    check_bits_of_any_cut<Bf16>(mesh, mesh.world(), Memory::ordinary);
+  });
 }
 
 TEST(Overlap, ABufferReadBeforeTheWaitIsGarbageInHostileMode) {

@@ -23,7 +23,7 @@ struct GlobalHop {
   Index micro_batch;
 };
 
-// Rounds are times, so there are no more of them than works: each gets its place by counting.
+// Rounds are times, of which a work takes two at most: each hop gets its place by counting.
 std::vector<GlobalHop> by_round(const std::vector<GlobalHop>& hops) {
   Index rounds = 0;
   for (const GlobalHop& hop : hops) rounds = std::max(rounds, hop.round + 1);
@@ -40,7 +40,8 @@ std::vector<GlobalHop> by_round(const std::vector<GlobalHop>& hops) {
 std::vector<GlobalHop> all_hops(const Timetable& times, const PipelineShape& shape,
                                 const std::vector<int>& slots) {
   std::vector<GlobalHop> hops;
-  hops.reserve(at((times.has_backward() ? 2 : 1) * shape.virtual_stages() * shape.micro_batches));
+  const int boundaries = shape.virtual_stages() - 1;
+  hops.reserve(at((times.has_backward() ? 2 : 1) * boundaries * shape.micro_batches));
   for (int v = 0; v + 1 < shape.virtual_stages(); ++v)
     for (Index i = 0; i < shape.micro_batches; ++i) {
       const Index before = i - slots[at(v + 1)];  // had the receiver's slot

@@ -1,6 +1,6 @@
-// Timetable: the work orders of all stages run in time slots, each work one slot, as early as its
-// input allows. It checks the orders on the way: complete, in order of micro-batches per chunk, and
-// without circular waiting.
+// Timetable: the work orders of all stages run in time slots, each work one slot, a whole backward
+// two, as early as its input allows. It checks the orders on the way: complete, in order of
+// micro-batches per chunk, and without circular waiting.
 #pragma once
 
 #include <string>

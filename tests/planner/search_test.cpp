@@ -85,6 +85,30 @@ TEST(Search, LeavesTheMarginFree) {
   EXPECT_EQ(searcher.search(group, aim).limit, group.profile.memory / 2);
 }
 
+// What a searcher keeps of one group may hold for another one or not.
+TEST(Search, FindsAfterOtherGroupsWhatAFreshSearcherFinds) {
+  const auto task = tiny_task("32");
+  const GpuGroup group = group_of("2x4xH100");
+  GpuGroup faster = group, larger = group;
+  faster.network.port.bytes_per_s *= 2;
+  larger.nodes *= 2;
+  Searcher searcher(*task, group.profile.device);
+  for (const GpuGroup& each : {group, faster, larger, group}) {
+    const SearchResult found = searcher.search(each, {}),
+                       fresh = Searcher(*task, group.profile.device).search(each, {});
+    ASSERT_EQ(found.considered.size(), fresh.considered.size());
+    for (std::size_t i = 0; i < found.considered.size(); ++i) {
+      const Considered &one = found.considered[i], &other = fresh.considered[i];
+      EXPECT_EQ(one.least_seconds, other.least_seconds) << describe(one.layout);
+      EXPECT_EQ(one.least_bytes, other.least_bytes) << describe(one.layout);
+    }
+    ASSERT_EQ(found.best.size(), fresh.best.size());
+    for (std::size_t i = 0; i < found.best.size(); ++i)
+      EXPECT_EQ(found.evaluated[found.best[i]].time.total,
+                fresh.evaluated[fresh.best[i]].time.total);
+  }
+}
+
 TEST(Search, ExplainsALayoutOfItsWordsAndWhyThereIsNone) {
   const auto task = tiny_task("32");
   const GpuGroup group = group_of("1x8xH100");

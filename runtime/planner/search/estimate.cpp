@@ -104,9 +104,7 @@ std::vector<LeastStage> Estimator::stages(const Layout& layout, const PipelineSh
 Estimator::Known& Estimator::known(const Layout& layout, const Network& network) {
   constexpr std::size_t most = 50'000;  // searches of ever more nodes ask for ever more layouts
   if (known_.size() > most) known_.clear();
-  const Layout& l = layout;
-  return known_[{l.tensor, l.pipeline, l.chunks, l.data, l.micro_batch, l.schedule, l.recompute,
-                 l.sharded, l.sequence_parallel, l.head_chunks, network.port.bytes_per_s}];
+  return known_[{layout, network.port.bytes_per_s}];
 }
 
 Estimator::Least Estimator::least(const Layout& layout, const TrainingSpec& spec,

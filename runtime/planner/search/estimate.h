@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "runtime/plan/plan_cache.h"
@@ -65,11 +66,8 @@ class Estimator {
   std::map<std::tuple<ScheduleKind, int, int, Index, int>, std::vector<int>> slots_;
   std::shared_ptr<ProgramCache> programs_;
   std::map<int, double> elements_;  // by tensor size
-  /// By all of a layout, and the rate of ports between nodes.
-  std::map<std::tuple<int, int, int, int, Index, ScheduleKind, RecomputeGranularity, bool, bool,
-                      Index, double>,
-           Known>
-      known_;
+  /// By layout, and the rate of ports between nodes.
+  std::map<std::pair<Layout, double>, Known> known_;
 };
 
 }  // namespace trireme::planner

@@ -4,6 +4,7 @@
 // Not installed; modules above may include it.
 #pragma once
 
+#include <compare>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,7 +24,7 @@ struct Layout {
   Index head_chunks = 1;
 
   int ranks() const { return tensor * pipeline * data; }
-  friend bool operator==(const Layout&, const Layout&) = default;
+  friend auto operator<=>(const Layout&, const Layout&) = default;
 };
 
 /// "tp 4  pp 4  v 4  dp 4  mb 1  selective": what is 1 or off is left out, but tp, pp and dp.

@@ -58,9 +58,9 @@ void on_ranks(const MeshShape& shape, Options options, const std::function<void(
 }
 
 /// The losses that the last rank sees.
-std::vector<double> train_profiled(const MeshShape& shape, const std::string& profile_ops) {
+std::vector<double> train_profiled(const MeshShape& shape, const Options& options) {
   std::vector<double> losses;
-  on_ranks(shape, options_of(profile_ops), [&](Context& context) {
+  on_ranks(shape, options, [&](Context& context) {
     Trainer trainer(context, Model(two_blocks));
     ProfiledSamples samples;
     std::vector<double> mine;
@@ -68,6 +68,9 @@ std::vector<double> train_profiled(const MeshShape& shape, const std::string& pr
     if (context.mesh().rank() == shape.size() - 1) losses = mine;
   });
   return losses;
+}
+std::vector<double> train_profiled(const MeshShape& shape, const std::string& profile_ops) {
+  return train_profiled(shape, options_of(profile_ops));
 }
 
 Json read_json(const std::string& path) {
@@ -150,6 +153,18 @@ TEST(ProfileOps, EachStageHasRowsOfItsOwn) {
   }
   EXPECT_THROW(row(stages[0], "squared_error", "forward"), Error);
   EXPECT_THROW(row(stages[0], "result", "step"), Error);
+}
+
+TEST(ProfileOps, ARankThatUpdatesAllWaitsForSumsThatItSendsNothingOf) {
+  const ScratchDirectory folder;
+  Options options = options_of(folder / "profile.json");
+  options.use_distributed_optimizer = true;
+  options.optimizer_shares = {1, 0};
+  train_profiled(MeshShape(2, 1, 1), options);
+  const Json sums = row(read_json(options.profile_ops), "gradient_sums", "step");
+  EXPECT_GT(number(sums, "calls"), 0);
+  EXPECT_EQ(number(sums, "bytes"), 0);
+  EXPECT_NE(number(sums, "ms"), 0) << "a row that nothing marks";
 }
 
 TEST(ProfileOps, AFileThatCannotBeWrittenStopsTheJobWithItsName) {

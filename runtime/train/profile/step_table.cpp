@@ -67,7 +67,8 @@ Sums sums_of(const FlatLayout& flat, const Mesh& mesh) {
           static_cast<Index>(flat.ties()[static_cast<std::size_t>(bucket.tie)].size());
       bytes += 2 * ring_bytes(holders * (sharded ? 1 : data), gradient_bytes(flat.updated(bucket)));
     }
-    if (bytes == 0) continue;
+    // A rank that has all slices of a bucket sends nothing, and waits for the others.
+    if (bytes == 0 && !(sharded && data > 1)) continue;
     ++sums.buckets;
     sums.bytes += bytes;
   }

@@ -78,16 +78,19 @@ TEST(OptimizerShares, MayChangeWhereAJobResumes) {
 }
 
 LayoutChecked check_cut(const DataShares& shares, bool describes) {
-  return checked_layout(two_slices, cut_options({two_slices, shares}),
-                        Model([](Graph& g) { return mlp(g, two_slices.micro_batch); }), describes);
+  return checked_layout(three_slices, cut_options({three_slices, shares}),
+                        Model([](Graph& g) { return mlp(g, three_slices.micro_batch); }),
+                        describes);
 }
 
 TEST(OptimizerShares, ArePlannedForTheRankThatHasMost) {
   for (const bool describes : {false, true}) {
-    EXPECT_EQ(check_cut({3, 1}, describes).rank_bytes, check_cut({1, 3}, describes).rank_bytes);
-    EXPECT_GT(check_cut({1, 9}, describes).rank_bytes, check_cut({}, describes).rank_bytes);
+    const Index most = check_cut({3, 1, 1}, describes).rank_bytes;
+    EXPECT_EQ(check_cut({1, 3, 1}, describes).rank_bytes, most);
+    EXPECT_EQ(check_cut({1, 1, 3}, describes).rank_bytes, most);
+    EXPECT_GT(most, check_cut({}, describes).rank_bytes);
   }
-  EXPECT_THAT(check_cut({1, 3}, true).description, HasSubstr(", optimizer shares 1,3;"));
+  EXPECT_THAT(check_cut({1, 3, 1}, true).description, HasSubstr(", optimizer shares 1,3,1;"));
 }
 
 }  // namespace

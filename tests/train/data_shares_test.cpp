@@ -193,16 +193,18 @@ TEST(StageSpeeds, TrainLikeOneRankAndLoadCheckpointsOfOtherCuts) {
 }
 
 LayoutChecked check(const DataShares& shares, bool describes) {
-  const Shared shared{{2, 1, 1, 1, 1}, shares};
+  const Shared shared{{3, 1, 1, 1, 1}, shares};
   return checked_layout(shared.layout, options_with(shared), shared_model(1), describes);
 }
 
 TEST(DataShares, ArePlannedWithoutRanksForTheLargestOne) {
   for (const bool describes : {false, true}) {
-    EXPECT_EQ(check({3, 1}, describes).rank_bytes, check({1, 3}, describes).rank_bytes);
-    EXPECT_GT(check({1, 3}, describes).rank_bytes, check({}, describes).rank_bytes);
+    const Index most = check({2, 1, 1}, describes).rank_bytes;
+    EXPECT_EQ(check({1, 2, 1}, describes).rank_bytes, most);
+    EXPECT_EQ(check({1, 1, 2}, describes).rank_bytes, most);
+    EXPECT_GT(most, check({}, describes).rank_bytes);
   }
-  EXPECT_THAT(check({1, 3}, true).description, HasSubstr("; 2,6 micro-batches a step"));
+  EXPECT_THAT(check({1, 2, 1}, true).description, HasSubstr("; 2,4,2 micro-batches a step"));
 }
 
 }  // namespace

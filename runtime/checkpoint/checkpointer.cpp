@@ -223,12 +223,15 @@ Index Checkpointer::bytes(const Context& context, const FlatLayout& flat,
 
 Index Checkpointer::snapshot_bytes(const Context& context, const FlatLayout& flat,
                                    const OptimizerOptions& optimizer) {
-  if (context.options().checkpoint.save_memory_interval == 0) return 0;
   return checkpoint::MemoryTier::reserved_bytes(context, flat, optimizer);
 }
 
+Index Checkpointer::more_for_copies(const Context& context, const FlatLayout& flat,
+                                    const OptimizerOptions& optimizer, const std::string& node) {
+  return checkpoint::MemoryTier::more_for_copies(context, flat, optimizer, node);
+}
+
 Index Checkpointer::bytes_of_other_snapshots(const Context& context, const std::vector<int>& own) {
-  if (context.options().checkpoint.save_memory_interval == 0) return 0;
   return checkpoint::MemoryTier::bytes_of_others(context, own);
 }
 

@@ -51,6 +51,11 @@ class Checkpointer {
                      const OptimizerOptions& optimizer);
   static Index snapshot_bytes(const Context& context, const FlatLayout& flat,
                               const OptimizerOptions& optimizer);
+  /// Collective. What copies that a rank keeps of other ranks' snapshots (--save-memory-partner)
+  /// take beyond what snapshot_bytes() counts, which is as much as its own; less than 0 where they
+  /// take less. `node`: that of this rank.
+  static Index more_for_copies(const Context& context, const FlatLayout& flat,
+                               const OptimizerOptions& optimizer, const std::string& node);
   /// What load() frees or uses again of an earlier attempt's snapshots in shared memory, besides
   /// those of the ranks in `own`: all of this node.
   static Index bytes_of_other_snapshots(const Context& context, const std::vector<int>& own);

@@ -141,6 +141,7 @@ int check_memory(const Context& context, const PlannedTraining& plan) {
   problems.collect([&] { need = memory_need(context, plan); });
   agree_on(host, problems);
   const std::string node = host_name();
+  need.snapshots += Checkpointer::more_for_copies(context, plan.flat, plan.spec.optimizer, node);
   need.snapshots = less_left_snapshots(context, node, need.snapshots, problems);
   const bool on_gpu = device.kind() == DeviceKind::cuda;
   std::vector<Claim> mine{{node, on_gpu ? need.host() : need.total()}};

@@ -77,6 +77,29 @@ TEST_F(MemoryTier, IsNotBroughtWhereACopyIsMissingOrOfAnotherForm) {
   EXPECT_EQ(loaded_step(job), 1);
 }
 
+TEST_F(MemoryTier, CopiesAreCountedAsLargeAsTheyAre) {
+  CheckpointJob job = attempt({{2, 1, 1, 1}, Update::sharded});
+  job.shares = {3, 1};
+  job.options.checkpoint.save_memory_partner = true;
+  on_threads(job, [&](CheckpointRank& rank) {
+    rank.load();
+    const Host& host = rank.context.host();
+    host.world().barrier();  // all have reserved theirs
+    const auto bytes_of = [&](int of) {
+      const std::string shard = directory() + "/rank-0000" + std::to_string(of) + "-a.h5";
+      return static_cast<Index>(fs::file_size(shard));
+    };
+    const Index own = bytes_of(host.rank()), others = bytes_of(1 - host.rank());
+    EXPECT_NE(own, others);
+    const auto more = [&](const std::string& node) {
+      return Checkpointer::more_for_copies(rank.context, *rank.steps.model.flat,
+                                           job.options.optimizer, node);
+    };
+    EXPECT_EQ(more(host.rank() == 0 ? "n0" : "n1"), store::Slots::count * (others - own));
+    EXPECT_EQ(more("n0"), -store::Slots::count * own);  // of one node there are none
+  });
+}
+
 /// Ranks of two nodes, of which the first has more: so the second has copies of several.
 class Copies : public MemoryTier {
  protected:

@@ -129,9 +129,9 @@ void MemoryTier::connect_disks() {
 
 Index MemoryTier::reserved_bytes(const Context& context, const FlatLayout& flat,
                                  const OptimizerOptions& optimizer) {
+  if (context.options().checkpoint.save_memory_interval == 0) return 0;
   const Index bytes = lay_out(planned_snapshot_pieces(flat, optimizer)).bytes;
-  // Copies of other ranks take about as much; bytes_of_others() has what there is of them. In
-  // unequal slices they may take more: then open() says that memory is short.
+  // bytes_of_others() has what there is of them.
   const Index copies = context.options().checkpoint.save_memory_partner ? Slots::count * bytes : 0;
   // It runs outside the job, so no variable says which run this is.
   if (only_checks_layout(context)) return Slots::count * bytes + copies;
@@ -139,7 +139,22 @@ Index MemoryTier::reserved_bytes(const Context& context, const FlatLayout& flat,
   return Slots::count * bytes - own.reserved_bytes() + copies;
 }
 
+Index MemoryTier::more_for_copies(const Context& context, const FlatLayout& flat,
+                                  const OptimizerOptions& optimizer, const std::string& node) {
+  const CheckpointOptions& options = context.options().checkpoint;
+  if (options.save_memory_interval == 0 || !options.save_memory_partner) return 0;
+  const Host& host = context.host();
+  const Index mine = lay_out(planned_snapshot_pieces(flat, optimizer)).bytes;
+  const std::vector<int> partner_of = partners(gather_strings(host, node));
+  const std::vector<std::string> bytes = gather_strings(host, std::to_string(mine));
+  Index copies = 0;
+  for (std::size_t rank = 0; rank < partner_of.size(); ++rank)
+    if (partner_of[rank] == host.rank()) copies += std::stoll(bytes[rank]);
+  return Slots::count * (copies - mine);
+}
+
 Index MemoryTier::bytes_of_others(const Context& context, const std::vector<int>& own) {
+  if (context.options().checkpoint.save_memory_interval == 0) return 0;
   return store::bytes_of_others(directory_of_run(context), own);
 }
 

@@ -37,9 +37,14 @@ class MemoryTier {
   MemoryTier(const Context& context, FlatParameters& flat, Optimizer& optimizer, std::string job);
 
   /// Bytes of a rank in the memory of its node, beyond what an earlier attempt has reserved for its
-  /// own slots.
+  /// own slots; with as much again for copies that it keeps of others, if there are any. 0 without
+  /// --save-memory-interval, as the next two.
   static Index reserved_bytes(const Context& context, const FlatLayout& flat,
                               const OptimizerOptions& optimizer);
+  /// Collective. What these copies take beyond that; less than 0 where they take less. `node`: that
+  /// of this rank.
+  static Index more_for_copies(const Context& context, const FlatLayout& flat,
+                               const OptimizerOptions& optimizer, const std::string& node);
   /// Bytes there that open() uses again or gives back: what an earlier attempt has left, but for
   /// the slots of the ranks in `own`, which are all those of this node.
   static Index bytes_of_others(const Context& context, const std::vector<int>& own);

@@ -112,6 +112,8 @@ std::string memory_remedies(const Options& options, const KeyValues& configurati
   add(!recompute.empty() && recompute != "full", "--recompute-granularity full");
   add(chunks == "1", "--lm-head-chunks 8");
   add(data_size > 1 && !options.use_distributed_optimizer, "--use-distributed-optimizer");
+  add(data_size > 1 && !options.optimizer_shares.empty(),
+      "a smaller share of this data rank in --optimizer-shares");
   add(checkpoint, options.checkpoint.save_buffer == 0 ? "a --save-buffer such as 64M"
                                                       : "a smaller --save-buffer");
   if (where.of_gpu) {

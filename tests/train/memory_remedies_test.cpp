@@ -21,6 +21,10 @@ TEST(MemoryRemedies, AreWhatIsNotInForceYet) {
   const KeyValues full{{"--recompute-granularity", "full"}, {"--lm-head-chunks", "4"}};
   EXPECT_EQ(memory_remedies(options, full, 2, true, {.of_gpu = true, .ranks = 1}),
             "a smaller --save-buffer, more GPUs: more ranks for --tp or --pp");
+  options.optimizer_shares = {3, 1};
+  EXPECT_EQ(memory_remedies(options, full, 2, false, {.of_gpu = true, .ranks = 1}),
+            "a smaller share of this data rank in --optimizer-shares, more GPUs: more ranks for "
+            "--tp or --pp");
 }
 
 TEST(MemoryRemedies, AreOptionsOfTheProgramThatDoSomething) {

@@ -261,7 +261,9 @@ std::string describe_rounded(const Manifest& checkpoint, const Manifest& job) {
   }
   if (!trains || rounded == 0) return "";
   return fmt::format("{}{} rounded from fp32 to bf16, as frozen parts are kept and saved", first,
-                     rounded == 1 ? " is" : fmt::format(" and {} more tensors are", rounded - 1));
+                     rounded == 1 ? " is"
+                                  : fmt::format(" and {} more tensor{} are", rounded - 1,
+                                                rounded == 2 ? "" : "s"));
 }
 
 std::string option_differences(const KeyValues& now, const KeyValues& then) {

@@ -118,7 +118,7 @@ TEST(CheckpointerIdentity, WhatAFrozenPartLosesIsSaid) {
     here.tensors.push_back({name, DType::bf16, {4}, {}});
   }
   EXPECT_EQ(describe_rounded(all, here),
-            "parameters/a and 1 more tensors are rounded from fp32 to bf16, as frozen parts are "
+            "parameters/a and 1 more tensor are rounded from fp32 to bf16, as frozen parts are "
             "kept and saved");
   all.tensors.back().dtype = DType::bf16;  // as it was saved
   EXPECT_EQ(describe_rounded(all, here),

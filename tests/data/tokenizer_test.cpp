@@ -126,7 +126,7 @@ TEST(Tokenizer, ALongTextMayBeStopped) {
   const Tokenizer tokenizer = SmallTokenizer().merge("a", "a").load(folder);
   std::string words;
   for (int i = 0; i < 400'000; ++i) words += "b ";
-  for (const std::string& text : {std::string(600'000, 'a'), words}) {
+  for (const std::string& text : {std::string(600'000, 'a'), std::string(600'000, 'b'), words}) {
     Tokenizer::Scratch scratch;
     Tokens tokens = {1};
     int calls = 0;

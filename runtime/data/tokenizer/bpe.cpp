@@ -148,9 +148,16 @@ void Bpe::merge_long(Memory& memory) const {
     memory.behind[i] = i + 1 == count ? none : i + 1;
   }
   memory.queue.clear();
-  for (std::uint32_t i = 0; i < count; ++i) offer(i, memory);
-  for (std::size_t step = 1; !memory.queue.empty(); ++step) {
-    if (step % steps_between_pauses == 0) memory.pause();
+  std::size_t step = 0;
+  const auto begin_step = [&] {
+    if (++step % steps_between_pauses == 0) memory.pause();
+  };
+  for (std::uint32_t i = 0; i < count; ++i) {
+    begin_step();
+    offer(i, memory);
+  }
+  while (!memory.queue.empty()) {
+    begin_step();
     std::pop_heap(memory.queue.begin(), memory.queue.end(), std::greater<>());
     const Memory::Candidate merge = memory.queue.back();
     memory.queue.pop_back();

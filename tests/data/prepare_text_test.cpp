@@ -36,6 +36,21 @@ class PrepareText : public testing::Test {
       EXPECT_FALSE(std::filesystem::exists(folder_ / "out" + extension)) << extension;
     return text;
   }
+  /// The message, and that nothing was written, where `work` asks for the end of preparing a file
+  /// by a byte to the descriptor that it gets.
+  template <class Work>
+  std::string message_of_stopped(Work work) {
+    int pipe[2];
+    require(::pipe(pipe) == 0, "pipe");
+    options_.stop_file = pipe[0];
+    options_.inputs = {folder_.write("a", "text")};
+    options_.prefix = folder_ / "out";
+    std::string message = message_of(folder_, [&] { work(pipe[1]); });
+    EXPECT_EQ(folder_.files(), 1u);  // the input
+    ::close(pipe[0]);
+    ::close(pipe[1]);
+    return message;
+  }
   std::vector<std::string> documents() const {
     const TokenFile file(folder_ / "out");
     std::vector<std::string> all;
@@ -297,19 +312,11 @@ TEST_F(PrepareText, AMistakeEndsItWhileAPipeHasNothingToRead) {
 }
 
 TEST_F(PrepareText, AnEndThatIsAskedForAfterAllIsReadLeavesNothing) {
-  int pipe[2];
-  ASSERT_EQ(::pipe(pipe), 0);
-  options_.stop_file = pipe[0];
-  options_.inputs = {folder_.write("a", "text")};
-  options_.prefix = folder_ / "out";
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(message_of_stopped([&](int stop) {
               prepare_text(options_, encoder_,
-                           [&](Index, Index) { EXPECT_EQ(::write(pipe[1], "x", 1), 1); });
+                           [&](Index, Index) { EXPECT_EQ(::write(stop, "x", 1), 1); });
             }),
             "interrupted");
-  EXPECT_EQ(folder_.files(), 1u);  // the input
-  ::close(pipe[0]);
-  ::close(pipe[1]);
 }
 
 /// A signal arrives while it encodes.
@@ -336,17 +343,9 @@ class StoppedBytes final : public ShiftedBytes {
 };
 
 TEST_F(PrepareText, AnEndThatIsAskedForEndsTheEncodingOfADocument) {
-  int pipe[2];
-  ASSERT_EQ(::pipe(pipe), 0);
-  options_.stop_file = pipe[0];
-  options_.inputs = {folder_.write("a", "text")};
-  options_.prefix = folder_ / "out";
-  EXPECT_EQ(message_of(folder_,
-                       [&] { prepare_text(options_, StoppedBytes(pipe[1]), [](Index, Index) {}); }),
+  EXPECT_EQ(message_of_stopped(
+                [&](int stop) { prepare_text(options_, StoppedBytes(stop), [](Index, Index) {}); }),
             "a: interrupted");
-  EXPECT_EQ(folder_.files(), 1u);  // the input
-  ::close(pipe[0]);
-  ::close(pipe[1]);
 }
 
 TEST_F(PrepareText, TextComesBackByDocumentAndByToken) {

@@ -143,7 +143,8 @@ def held_memory(size):
                "sys.stdin.read()")
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE) as holder:
-        holder.stdout.readline()
+        if not holder.stdout.readline():
+            sys.exit(f"{size} bytes of memory cannot be held beside cat: a smaller --bytes may fit")
         yield
         holder.stdin.close()
 

@@ -1,5 +1,8 @@
 #include "runtime/plan/plan_cache.h"
 
+#include "runtime/core/at.h"
+#include "runtime/graph/plan/alike.h"
+
 namespace trireme {
 
 ProgramCache::ShapeKey ProgramCache::key_of(const PipelineShape& shape) {
@@ -35,11 +38,21 @@ PlannedModel PlanCache::model(PlannedModel::Pass pass, const PlanTarget& target,
   return found != models_.end() ? found->second : models_.emplace(key, make()).first->second;
 }
 
-Plan PlanCache::plan(PlannedModel::Pass pass, const PlanTarget& target, int stage, bool split,
-                     FunctionRef<Plan()> make) {
-  const auto key = std::tuple(key_of(pass, target), stage, split);
-  const auto found = plans_.find(key);
-  return found != plans_.end() ? found->second : plans_.emplace(key, make()).first->second;
+std::vector<int> PlanCache::kinds(const PlannedModel& model, PlanOptions::Mode mode) {
+  if (stages_ == Stages::own) return {};
+  const auto [blocks, is_new] = blocks_.try_emplace({model.graph.get(), mode});
+  if (is_new) blocks->second = block_kinds(*model.graph, model.results, mode);
+  return stage_kinds(*model.graph, model.cut, *model.basis, blocks->second);
+}
+
+Plan PlanCache::plan(PlannedModel::Pass pass, const PlanTarget& target, const PlannedModel& model,
+                     int stage, bool split, FunctionRef<Plan(int stage)> make) {
+  const int like = model.kinds.empty() ? stage : model.kinds[at(stage)];
+  const auto key = std::tuple(key_of(pass, target), like, split);
+  auto found = plans_.find(key);
+  if (found == plans_.end()) found = plans_.emplace(key, make(like)).first;
+  return like == stage ? found->second
+                       : plan_like(found->second, stage, *model.graph, *model.basis);
 }
 
 ProgramCache::Programs ProgramCache::train(const TrainingSpec& spec, const PipelineShape& shape) {

@@ -1,6 +1,6 @@
 // PlanCache: what ranks of different layouts of one model share, made once: traces, plans of
 // stages, and pipeline programs, which different models may share. Plans of the same ranks without
-// it are equal, only slower.
+// it are equal, only slower, but for names where stages that are alike share plans.
 //
 // Not installed; modules above may include it.
 #pragma once
@@ -40,19 +40,25 @@ class ProgramCache {
 class PlanCache {
  public:
   using Programs = ProgramCache::Programs;
+  /// own: each stage has a plan of its own. alike: stages that are alike have that of the first of
+  /// them (plan_like()), which says what each needs and how long it takes. It is not run.
+  enum class Stages { own, alike };
 
   /// `programs`: shared with others.
-  explicit PlanCache(std::shared_ptr<ProgramCache> programs = std::make_shared<ProgramCache>())
-      : programs_(std::move(programs)) {}
+  explicit PlanCache(Stages stages = Stages::own,
+                     std::shared_ptr<ProgramCache> programs = std::make_shared<ProgramCache>())
+      : stages_(stages), programs_(std::move(programs)) {}
   /// `make`: traced. For passes that add nothing to the graph once it is traced.
   PlannedModel trace(PlannedModel::Pass pass, const PlanTarget& target,
                      FunctionRef<PlannedModel()> make);
   /// `make`: traced and cut, without chunks.
   PlannedModel model(PlannedModel::Pass pass, const PlanTarget& target,
                      FunctionRef<PlannedModel()> make);
+  /// PlannedModel::kinds of a model that is cut.
+  std::vector<int> kinds(const PlannedModel& model, PlanOptions::Mode mode);
   /// Of a virtual stage of that model.
-  Plan plan(PlannedModel::Pass pass, const PlanTarget& target, int stage, bool split,
-            FunctionRef<Plan()> make);
+  Plan plan(PlannedModel::Pass pass, const PlanTarget& target, const PlannedModel& model, int stage,
+            bool split, FunctionRef<Plan(int stage)> make);
   ProgramCache& programs() const { return *programs_; }
   /// Plans of stages that it holds, which take most of its memory.
   std::size_t plans() const { return plans_.size(); }
@@ -64,8 +70,11 @@ class PlanCache {
       std::tuple<PlannedModel::Pass, int, int, DType, bool, int, int, Route, std::vector<double>>;
   static ModelKey key_of(PlannedModel::Pass pass, const PlanTarget& target);
 
+  Stages stages_;
   std::map<TraceKey, PlannedModel> traces_;
   std::map<ModelKey, PlannedModel> models_;
+  /// block_kinds(), by graph of those.
+  std::map<std::pair<const Graph*, PlanOptions::Mode>, std::vector<int>> blocks_;
   std::map<std::tuple<ModelKey, int, bool>, Plan> plans_;
   std::shared_ptr<ProgramCache> programs_;
 };

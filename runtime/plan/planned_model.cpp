@@ -86,12 +86,14 @@ PlannedModel cut_model(Pass pass, const PlanTarget& target, FunctionRef<PlannedM
     const auto mode =
         pass == Pass::train ? PlanOptions::Mode::training : PlanOptions::Mode::forward_only;
     model.basis.emplace(*model.graph, model.results, model.cut, mode);
+    if (target.cache != nullptr && model.kinds.empty())
+      model.kinds = target.cache->kinds(model, mode);
     return model;
   };
   return target.cache != nullptr ? target.cache->model(pass, target, make) : make();
 }
 
-/// `backward`: of each chunk; empty: whole. `check`: of each plan that is made.
+/// `backward`: of each chunk; empty: whole. `check`: of each plan.
 void plan_chunks(PlannedModel& model, Pass pass, const PlanTarget& target, PlanOptions::Mode mode,
                  const std::vector<Backward>& backward, FunctionRef<void(const Plan&)> check) {
   const PipelineShape shape = target.pipeline();
@@ -99,14 +101,14 @@ void plan_chunks(PlannedModel& model, Pass pass, const PlanTarget& target, PlanO
     PlanOptions options{.mode = mode, .guard = target.spec.guard};
     if (!backward.empty()) options.backward = backward.at(static_cast<std::size_t>(chunk));
     const int stage = shape.virtual_stage(target.coordinate(Axis::pipeline), chunk);
-    const auto make = [&] {
-      Plan plan(*model.graph, model.results, model.cut, *model.basis, stage, options);
-      check(plan);
-      return plan;
+    const auto make = [&](int of) {
+      return Plan(*model.graph, model.results, model.cut, *model.basis, of, options);
     };
     const bool split = options.backward == Backward::split;
-    model.chunks.push_back(
-        target.cache != nullptr ? target.cache->plan(pass, target, stage, split, make) : make());
+    model.chunks.push_back(target.cache != nullptr
+                               ? target.cache->plan(pass, target, model, stage, split, make)
+                               : make(stage));
+    check(model.chunks.back());
   }
 }
 
@@ -184,7 +186,7 @@ PlannedModel plan_cut(PlannedModel model, Pass pass, const PlanTarget& target,
 }
 
 PlannedModel without_chunks(const PlannedModel& model) {
-  return {model.graph, model.results, model.metrics, model.cut, {}, {}};
+  return {model.graph, model.results, model.metrics, model.cut, {}, model.kinds, {}};
 }
 
 /// Of each virtual stage: that of its rank.

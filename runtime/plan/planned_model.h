@@ -39,6 +39,7 @@ struct PlannedModel {
   std::vector<std::string> metrics;  // their names
   StageCut cut;
   std::optional<PlanBasis> basis;  // of these, once the model is cut
+  std::vector<int> kinds;          // per stage: stage_kinds(), where a PlanCache plans by them
   /// Chunk c of this rank is PipelineShape::virtual_stage(pipeline rank, c).
   std::vector<Plan> chunks;
 

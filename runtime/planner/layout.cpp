@@ -9,7 +9,6 @@
 #include "trireme/models/transformer.h"
 
 #include "runtime/core/at.h"
-#include "runtime/graph/plan/alike.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/plan/plan_cache.h"
 
@@ -95,42 +94,12 @@ namespace {
 
 /// What is planned of one model.
 struct PlannedRanks {
-  /// Of virtual stages. `evaluate`: empty where they follow from those of training.
-  struct Kinds {
-    std::vector<int> train, evaluate;
-  };
-
   Model model;
   PlanCache cache;
-  /// Their kinds, by graph that the cache keeps, and how it is planned.
-  std::map<std::pair<const Graph*, PlanOptions::Mode>, std::vector<int>> blocks;
-  /// By mesh, chunks and speeds: what the cut depends on.
-  std::map<std::tuple<int, int, int, Route, std::vector<double>>, Kinds> stages;
-
-  std::vector<int> kinds(const PlannedModel& planned, PlanOptions::Mode mode) {
-    const auto [known, is_new] = blocks.try_emplace({planned.graph.get(), mode});
-    if (is_new) known->second = block_kinds(*planned.graph, planned.results, mode);
-    return stage_kinds(*planned.graph, planned.cut, *planned.basis, known->second);
-  }
-
-  const Kinds& kinds_of(const PlannedTraining& any) {
-    const PipelineShape shape = any.train.program().shape;
-    const auto [known, is_new] =
-        stages.try_emplace({any.spec.mesh.size(Axis::tensor), shape.stages, shape.chunks,
-                            shape.route, any.spec.stage_speeds});
-    if (is_new) {
-      known->second.train = kinds(any.train.model(), PlanOptions::Mode::training);
-      // Stages that train alike run forward alike, if it is the same graph.
-      if (any.evaluate.model().graph != any.train.model().graph)
-        known->second.evaluate = kinds(any.evaluate.model(), PlanOptions::Mode::forward_only);
-    }
-    return known->second;
-  }
 
   /// Per pipeline rank: the first one that is planned alike. `first`: of pipeline rank 0.
   std::vector<int> alike(const PlannedTraining& first) {
     const PipelineShape shape = first.train.program().shape;
-    const Kinds& of = kinds_of(first);
     const auto programs = cache.programs().train(first.spec, shape);
     const bool splits = splits_backward(first.spec);
     std::map<std::vector<int>, int> ranks;
@@ -139,8 +108,8 @@ struct PlannedRanks {
       std::vector<int> key;
       for (int chunk = 0; chunk < shape.chunks; ++chunk) {
         const int v = shape.virtual_stage(stage, chunk);
-        key.push_back(of.train[at(v)]);
-        if (!of.evaluate.empty()) key.push_back(of.evaluate[at(v)]);
+        key.push_back(first.train.model().kinds[at(v)]);
+        key.push_back(first.evaluate.model().kinds[at(v)]);
         if (splits) key.push_back(programs->at(at(stage)).splits_backward(chunk) ? 1 : 0);
       }
       like.push_back(shares_plans(first.spec) ? ranks.try_emplace(key, stage).first->second
@@ -202,7 +171,9 @@ struct LayoutPlanner::State {
     const ModelKey key = key_of(candidate);
     const auto found = planned.find(key);
     if (found != planned.end()) return found->second;
-    return planned.emplace(key, PlannedRanks{models(candidate), PlanCache(programs), {}, {}})
+    return planned
+        .emplace(key,
+                 PlannedRanks{models(candidate), PlanCache(PlanCache::Stages::alike, programs)})
         .first->second;
   }
 };

@@ -179,4 +179,22 @@ std::vector<int> stage_kinds(const Graph& graph, const StageCut& cut, const Plan
   return kinds;
 }
 
+// Stages that are alike have nodes of the same kinds in the same order.
+Plan plan_like(const Plan& plan, int stage, const Graph& graph, const PlanBasis& basis) {
+  const std::vector<int>& theirs = basis.state().views[at(plan.stage())].nodes;
+  const std::vector<int>& own = basis.state().views[at(stage)].nodes;
+  std::map<int, int> own_of;  // parameters, by theirs
+  for (std::size_t n = 0; n < theirs.size(); ++n) {
+    const Node &a = graph.nodes()[at(theirs[n])], &b = graph.nodes()[at(own.at(n))];
+    for (std::size_t i = 0; i < a.inputs.size(); ++i) {
+      const int parameter = root_of(graph, a.inputs[i]).parameter;
+      if (parameter >= 0) own_of[parameter] = root_of(graph, b.inputs.at(i)).parameter;
+    }
+  }
+  std::vector<int> parameters;
+  parameters.reserve(plan.parameters().size());
+  for (const int parameter : plan.parameters()) parameters.push_back(own_of.at(parameter));
+  return {plan, stage, std::move(parameters)};
+}
+
 }  // namespace trireme

@@ -18,4 +18,7 @@ std::vector<int> block_kinds(const Graph& graph, const Values& results, PlanOpti
 std::vector<int> stage_kinds(const Graph& graph, const StageCut& cut, const PlanBasis& basis,
                              const std::vector<int>& blocks);
 
+/// The plan of `stage`, which is alike, from that of another stage of the cut.
+Plan plan_like(const Plan& plan, int stage, const Graph& graph, const PlanBasis& basis);
+
 }  // namespace trireme

@@ -86,7 +86,7 @@ std::string Plan::describe() const {
   std::vector<Instance> largest = instances();
   std::string out =
       fmt::format("memory plan of stage {} of {}: {}, {}, {} a micro-batch, computed in {}\n",
-                  s.stage, s.stages, counted(s.program.steps.size(), "step"),
+                  stage(), s.stages, counted(s.program.steps.size(), "step"),
                   counted(largest.size(), "instance"), show_flops(s.flops), name(s.compute));
   out += line("one slot", s.bytes.slot,
               "kept from forward to backward, one per micro-batch in flight");

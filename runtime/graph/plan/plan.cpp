@@ -98,7 +98,20 @@ Plan::Plan(const Graph& graph, const Values& results, const StageCut& cut, const
   state_ = state;
 }
 
-int Plan::stage() const { return state_->stage; }
+Plan::Plan(const Plan& like, int stage, std::vector<int> parameters)
+    : state_(like.state_), own_(std::make_shared<const Own>(Own{stage, std::move(parameters)})) {
+  require(own_->parameters.size() == like.parameters().size(), "stage ", stage, " has ",
+          own_->parameters.size(), " parameters, and stage ", like.stage(), ", which is alike, ",
+          like.parameters().size());
+}
+
+const Plan::State& Plan::state() const {
+  require(own_ == nullptr, "internal: the plan of stage ", stage(), " is that of stage ",
+          state_->stage, ", and runs nothing");
+  return *state_;
+}
+
+int Plan::stage() const { return own_ ? own_->stage : state_->stage; }
 int Plan::stages() const { return state_->stages; }
 const PlanBytes& Plan::bytes() const { return state_->bytes; }
 DType Plan::compute() const { return state_->compute; }
@@ -117,7 +130,9 @@ const Transfer& Plan::receive_values() const { return state_->receive_values; }
 const Transfer& Plan::send_values() const { return state_->send_values; }
 const Transfer& Plan::receive_gradients() const { return state_->receive_gradients; }
 const Transfer& Plan::send_gradients() const { return state_->send_gradients; }
-const std::vector<int>& Plan::parameters() const { return state_->program.parameters; }
+const std::vector<int>& Plan::parameters() const {
+  return own_ ? own_->parameters : state_->program.parameters;
+}
 const std::vector<bool>& Plan::sums_over_tensor() const { return state_->sums_over_tensor; }
 const std::vector<int>& Plan::inputs() const { return state_->program.inputs; }
 double Plan::flops() const { return state_->flops; }

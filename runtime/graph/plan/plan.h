@@ -101,6 +101,9 @@ class Plan {
   /// `basis`: of these and options.mode, made once for several stages.
   Plan(const Graph& graph, const Values& results, const StageCut& cut, const PlanBasis& basis,
        int stage, PlanOptions options);
+  /// Of `stage`, which is alike (alike.h): as `like`, names too, but for its number and its
+  /// parameters. No executor runs it.
+  Plan(const Plan& like, int stage, std::vector<int> parameters);
 
   int stage() const;
   int stages() const;
@@ -138,10 +141,16 @@ class Plan {
   std::string describe_steps() const;
 
   struct State;
-  const State& state() const { return *state_; }  // for Executor
+  const State& state() const;  // for Executor
 
  private:
+  /// What a plan has of its own where the state is that of another stage.
+  struct Own {
+    int stage;
+    std::vector<int> parameters;
+  };
   std::shared_ptr<const State> state_;
+  std::shared_ptr<const Own> own_;  // null: the state is of this stage
 };
 
 }  // namespace trireme

@@ -68,8 +68,10 @@ std::vector<std::vector<int>> find_ties(const Graph& graph, const StageCut& cut,
                                         const std::vector<int>& rank_of_stage) {
   std::set<std::vector<int>> ties;
   for (const Parameter& parameter : graph.parameters()) {
-    std::vector<int> ranks = holder_ranks(cut.holders[at(parameter.id)], rank_of_stage);
-    if (ranks.size() > 1 && !parameter.frozen) ties.insert(std::move(ranks));
+    const std::set<int>& stages = cut.holders[at(parameter.id)];
+    if (stages.size() < 2 || parameter.frozen) continue;
+    std::vector<int> ranks = holder_ranks(stages, rank_of_stage);
+    if (ranks.size() > 1) ties.insert(std::move(ranks));
   }
   return {ties.begin(), ties.end()};
 }

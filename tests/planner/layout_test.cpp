@@ -200,6 +200,40 @@ TEST(LayoutPlanner, PlansStagesThatDiffer) {
   EXPECT_NE(layout.stages.at(1), layout.stages.at(3));
 }
 
+/// A model whose blocks 3 to 6 keep many values at a time, but not in training.
+Model large_in_evaluation() {
+  const auto trace = [](Graph& g, bool trains) {
+    Value x = g.input("x", {2, 64});
+    for (int i = 0; i < 10; ++i)
+      x = g.block("block", i, [&] {
+        Value h = linear(x, "up", 512, {.bias = Bias::none});
+        Values more;
+        for (int k = 0; k < (trains || i < 3 || i > 6 ? 0 : 40); ++k) more.push_back(tanh(h));
+        for (const Value& value : more) h = h + value;
+        return linear(h, "down", 64, {.bias = Bias::none});
+      });
+    return squared_error(x, g.input("y", {2, 64}));
+  };
+  Model model([trace](Graph& g) { return trace(g, true); });
+  model.evaluation = [trace](Graph& g) { return trace(g, false); };
+  return model;
+}
+
+TEST(LayoutPlanner, PlansEvaluationsThatNeedMoreThanTraining) {
+  const ModelOfCandidate models = [](const Candidate&) { return large_in_evaluation(); };
+  LayoutPlanner planner(models, cpu_traits());
+  Candidate c = candidate({1, 10, 1}, false);
+  c.spec.compute = DType::f32;
+  for (const auto ranks : {LayoutPlanner::Ranks::one, LayoutPlanner::Ranks::all}) {
+    const PlannedLayout layout = planner.plan(c, ranks);
+    expect_as_planned_alone(layout, models);
+    const PlannedTraining& large = *layout.stages.at(4);
+    EXPECT_GT(large.evaluate.bytes(), large.train.bytes());
+    EXPECT_EQ(&large, layout.stages.at(5).get());
+    EXPECT_NE(&large, layout.stages.at(2).get());  // which is alike in training
+  }
+}
+
 TEST(LayoutPlanner, KnowsTheSplitOfTheBackwardFromTheWholeOne) {
   const ModelOfCandidate models = transformer_models(small(false));
   LayoutPlanner planner(models, cpu_traits());

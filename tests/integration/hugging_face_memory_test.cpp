@@ -34,11 +34,11 @@ struct Used {
   Index peak_bytes;  // of memory at a time
 };
 
-/// train_gpt on one rank, which reads the model and makes no step.
+/// train_gpt on one rank, which reads the model into the host's memory and makes no step.
 Used load(const std::string& directory) {
   const ScratchDirectory folder;
-  const std::string line = "timeout 120 " TRIREME_BIN_DIR "/train_gpt --train-iters 0 " +
-                           ("--seq-length 8 --load-hf " + directory) + " > " + (folder / "log") +
+  const std::string line = "timeout 120 " TRIREME_BIN_DIR "/train_gpt --device cpu --seq-length 8" +
+                           (" --train-iters 0 --load-hf " + directory) + " > " + (folder / "log") +
                            " 2>&1";
   const pid_t child = ::fork();
   if (child == 0) {

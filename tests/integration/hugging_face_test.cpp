@@ -12,6 +12,7 @@
 #include "runtime/store/inspect/inspect.h"
 #include "runtime/store/safetensors/directory.h"
 #include "tests/interop/golden_cases.h"
+#include "tests/interop/hf_configs.h"
 #include "tests/interop/toy_model.h"
 #include "tests/support/checkpoint_jobs.h"
 #include "tests/support/checkpoint_state.h"
@@ -274,27 +275,44 @@ TEST(LoadHf, APlanOfALargeModelReadsNoTensor) {
   EXPECT_THAT(outcome.output, HasSubstr("plan of pipeline 1 x data 8 x tensor 8 = 64 ranks"));
 }
 
+bool has(const safetensors::Directory& files, const RawTensor& tensor) {
+  const safetensors::LocatedTensor* located = files.find(tensor.name);
+  if (located == nullptr) return false;
+  const std::string file = read_text(files.file_path(*located));
+  return file.compare(static_cast<std::size_t>(located->offset), tensor.bytes.size(),
+                      tensor.bytes) == 0;
+}
+
 void expect_tensors(const std::string& directory, const std::vector<RawTensor>& tensors) {
   const safetensors::Directory files = safetensors::open_directory(directory);
   EXPECT_EQ(files.tensors.size(), tensors.size());
-  for (const RawTensor& tensor : tensors) {
-    const safetensors::LocatedTensor* located = files.find(tensor.name);
-    ASSERT_NE(located, nullptr) << tensor.name;
-    const std::string file = read_text(files.file_path(*located));
-    EXPECT_TRUE(file.substr(static_cast<std::size_t>(located->offset), tensor.bytes.size()) ==
-                tensor.bytes)
-        << tensor.name;
-  }
+  for (const RawTensor& tensor : tensors) EXPECT_TRUE(has(files, tensor)) << tensor.name;
 }
 
-// Of f16 too no bit is lost on the way through a run: a type that few models come in.
+// Of f16 too no bit is lost on the way through a run: a type that few models come in. Nor are rows
+// beyond the 256 tokens of the data.
 TEST(LoadHf, HalvesLeaveAsTheyCame) {
-  HuggingFace hf(bytes_llama, "F16");
+  HuggingFace hf(interop::with(bytes_llama, "vocab_size", "259"), "F16");
   hf.jobs.model = "--seq-length 24 --lr 1e-30 --weight-decay 0";  // no step changes a bit
   const std::string run = hf.jobs / "run", out = hf.jobs / "out";
   hf.jobs.succeed(hf.training(layouts[1], "--train-iters 1 --save " + run));
   hf.jobs.succeed(hf.jobs.trireme("hf export " + run + " --dtype f16 --output " + out));
   expect_tensors(out, hf.tensors);
+}
+
+TEST(LoadHf, FrozenPartsLeaveAsTheyCameAndTheOthersAreTrained) {
+  HuggingFace hf(bytes_llama, "BF16");
+  // One step changes some number of each tensor.
+  hf.jobs.model = "--seq-length 24 --lr 0.1 --lr-decay-style constant";
+  const std::string run = hf.jobs / "run", out = hf.jobs / "out";
+  hf.jobs.succeed(
+      hf.training(layouts[1], "--bf16 --freeze embedding,block.0 --train-iters 1 --save " + run));
+  hf.jobs.succeed(hf.jobs.trireme("hf export " + run + " --dtype bf16 --output " + out));
+  const safetensors::Directory files = safetensors::open_directory(out);
+  for (const RawTensor& tensor : hf.tensors)
+    EXPECT_EQ(has(files, tensor), tensor.name.starts_with("model.embed_tokens.") ||
+                                      tensor.name.starts_with("model.layers.0."))
+        << tensor.name;
 }
 
 TEST(HfCommands, ExportWhatWasTrainedAndWhatWasImported) {

@@ -62,7 +62,9 @@ TEST_F(SkipTrain, TheSameFiguresOnEveryLayoutOfEachFileAndTheirBlend) {
   const std::string weights = "--load " + run_directory + " --use-checkpoint-args ";
   const std::string data =
       "--data-path 1 " + (folder_ / "a") + " 3 " + (folder_ / "b") + " --split 0,1 ";
-  const auto expected = evaluate(weights + data);
+  const std::string text = "--generate 20 --temperature 0 --output " + (folder_ / "text") + " ";
+  const auto expected = evaluate(weights + data + text);
+  const std::string continued = folder_.read("text");
   ASSERT_EQ(expected.size(), 3u);
   EXPECT_EQ(expected[1]["targets"], 3013);
   EXPECT_EQ(expected[0]["step"], 3);
@@ -76,6 +78,18 @@ TEST_F(SkipTrain, TheSameFiguresOnEveryLayoutOfEachFileAndTheirBlend) {
     ASSERT_EQ(found.size(), 3u) << layout;
     for (std::size_t i = 0; i < 3; ++i)
       EXPECT_NEAR(loss(found[i]), loss(expected[i]), 2e-7 * loss(expected[i])) << layout;
+  }
+  const std::string exported = folder_ / "model";  // and as a model of Hugging Face
+  const Outcome written =
+      run_shell(TRIREME_BIN_DIR "/trireme hf export " + run_directory + " --output " + exported,
+                folder_ / "log");
+  ASSERT_EQ(written.exit_code, 0) << written.output;
+  const auto found = evaluate("--load-hf " + exported + " --seq-length 32 " + data + text);
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(folder_.read("text"), continued);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_DOUBLE_EQ(loss(found[i]), loss(expected[i]));
+    EXPECT_EQ(found[i]["bits_per_byte"], expected[i]["bits_per_byte"]);
   }
 }
 

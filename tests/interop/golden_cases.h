@@ -85,20 +85,22 @@ class GoldenCase {
 
   std::string config() const { return to_text(*json_.find("config")); }
 
-  /// `logits`: of all tokens.
-  void expect_logits(const std::vector<float>& logits) const {
+  /// `logits`: of all tokens. `layout`: for the report.
+  void expect_logits(const std::string& layout, const std::vector<float>& logits) const {
     const std::vector<double> expected = numbers(*json_.find("logits"));
-    ASSERT_EQ(logits.size(), std::size_t(golden_batch * golden_sequence * golden_vocabulary));
+    ASSERT_EQ(logits.size(), std::size_t(golden_batch * golden_sequence * golden_vocabulary))
+        << layout;
     ASSERT_EQ(expected.size(), 64u);
     double most = 0, largest = 0;
     for (std::size_t i = 0; i < expected.size(); ++i) {
       const double logit = logits[i * (logits.size() / 64)];
-      EXPECT_NEAR(logit, expected[i], 1e-5) << i;  // fails for NaN, which a maximum leaves out
+      // Fails for NaN, which a maximum leaves out.
+      EXPECT_NEAR(logit, expected[i], 1e-5) << layout << ": " << i;
       most = std::max(most, std::abs(logit - expected[i]));
       largest = std::max(largest, std::abs(expected[i]));
     }
     EXPECT_GT(largest, 0.5);  // of a model that is not too small to say anything
-    fmt::print("logits differ by {:.1e}\n", most);
+    fmt::print("{}: logits differ by {:.1e}\n", layout, most);
   }
 
   /// Loss and gradients of the mean of `tokens` tokens. `layout`: for the report.

@@ -40,12 +40,14 @@ class Golden : public testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Families, Golden, testing::ValuesIn(golden_cases()), name_of_case);
 
 TEST_P(Golden, LogitsAreThoseOfTransformers) {
-  RunOptions forward = options(1);
-  forward.plan.mode = PlanOptions::Mode::forward_only;
-  golden_.expect_logits(
-      run_graph([&](Graph& g) { return build_transformer_logits(g, config_, golden_batch); },
-                forward)
-          .result);
+  for (const int ranks : {1, 2}) {
+    if (config_.kv_heads() % ranks != 0) continue;
+    RunOptions forward = options(ranks);
+    forward.plan.mode = PlanOptions::Mode::forward_only;
+    const GraphRun run = run_graph(
+        [&](Graph& g) { return build_transformer_logits(g, config_, golden_batch); }, forward);
+    golden_.expect_logits(fmt::format("tensor {}", ranks), run.result);
+  }
 }
 
 TEST_P(Golden, LossAndGradientsAreThoseOfTransformers) {

@@ -47,9 +47,8 @@ TEST_F(PrepareCommand, ShowsItsProgressOnATerminalAlone) {
   const std::string words = "prepare --input " + folder_.write("plain", "some text") + out_;
   const std::string line = (folder_ / "out") + ": 9 B of 9 B, 100 %";
   EXPECT_THAT(run(words).output, testing::Not(HasSubstr(line)));
-  const Outcome shown =
-      run_shell("SHELL=/bin/sh script -qec '" + trireme + words + "' /dev/null < /dev/null",
-                folder_ / "log");
+  const Outcome shown = run_shell(
+      "SHELL=/bin/sh script -qec '" + trireme + words + "' /dev/null < /dev/null", folder_ / "log");
   EXPECT_EQ(shown.exit_code, 0) << shown.output;
   EXPECT_THAT(shown.output, HasSubstr("\r\033[K" + line));
 }

@@ -10,14 +10,10 @@ MemoryNeed rank_memory(const PlannedTraining& plan, const CheckpointMemory& chec
   return need;
 }
 
-bool has_unequal_data_ranks(const TrainingSpec& spec) {
-  return !spec.data_parallel_shares.empty() || !spec.optimizer_shares.empty();
-}
-
 std::set<int> distinct_data_ranks(const TrainingSpec& spec) {
   check_optimizer_shares(spec);
   const int data = spec.mesh.size(Axis::data);
-  if (!has_unequal_data_ranks(spec)) return {0, data - 1};
+  if (spec.data_parallel_shares.empty() && spec.optimizer_shares.empty()) return {0, data - 1};
   std::map<std::pair<Index, Index>, std::pair<int, int>> ends;  // of each kind
   for (int rank = 0; rank < data; ++rank) {
     const auto place = static_cast<std::size_t>(rank);

@@ -18,8 +18,6 @@ using CheckpointMemory = std::function<void(const PlannedTraining&, MemoryNeed&)
 /// `checkpoint`: null: nothing is saved or loaded.
 MemoryNeed rank_memory(const PlannedTraining& plan, const CheckpointMemory& checkpoint = {});
 
-/// Whether data ranks have shares of the micro-batches or of the optimizer.
-bool has_unequal_data_ranks(const TrainingSpec& spec);
 /// The first and the last data rank of those that run equally many micro-batches and have equal
 /// shares of the optimizer. Those between need no more memory than they do.
 std::set<int> distinct_data_ranks(const TrainingSpec& spec);

@@ -86,15 +86,13 @@ LayoutChecked check_layout(const Context& context, const Model& model) {
   const DeviceTraits device = planned_device(context);
   const bool describes = context.options().plan_only;
   PlanCache shared;  // what these ranks have in common
-  const std::set<int> first = {0};
-  const std::set<int> data_ranks =
-      describes || has_unequal_data_ranks(spec) ? distinct_data_ranks(spec) : first;
+  const std::set<int> data_ranks = distinct_data_ranks(spec);
   LayoutChecked found;
   LayoutRank tightest;
   std::string lines;
   for (int stage = 0; stage < shape.size(Axis::pipeline); ++stage)
     for (const int data : data_ranks)
-      for (const int tensor : describes ? ends(shape, Axis::tensor) : first) {
+      for (const int tensor : ends(shape, Axis::tensor)) {
         const int rank =
             shape.rank_at({{Axis::pipeline, stage}, {Axis::data, data}, {Axis::tensor, tensor}});
         const PlannedTraining plan(model, spec, rank, device, &shared);

@@ -164,8 +164,7 @@ class Simulator {
       clock_[s] += cost(costs_of(s, action.work.chunk), action.work.kind);
       result_.stages[s].push_back({action.work, begin, clock_[s]});
     } else if (action.kind == Action::Kind::start) {
-      at(static_cast<int>(s), action.exchange).started = clock_[s];
-      queues_[s].push_back(action.exchange);
+      start(s, action.exchange);
     } else {
       const SimulatedExchange& exchange = at(static_cast<int>(s), action.exchange);
       if (exchange.complete == unknown) return false;
@@ -175,6 +174,17 @@ class Simulator {
     }
     ++next_[s];
     return true;
+  }
+
+  // Copies between chunks of the stage are done at once, whatever else is on its way.
+  void start(std::size_t s, int number) {
+    const Exchange& exchange = programs_[s].exchanges[static_cast<std::size_t>(number)];
+    SimulatedExchange& simulated = at(static_cast<int>(s), number);
+    simulated.started = clock_[s];
+    if (exchange.sends.empty() && exchange.receives.empty())
+      simulated.complete = clock_[s];
+    else
+      queues_[s].push_back(number);
   }
 
   // Only the oldest unfinished exchange of a stage can pass.

@@ -79,6 +79,22 @@ TEST(Simulation, TakesTheTimeOfEachMessage) {
   EXPECT_EQ(result.makespan, 12 + 3 + 20 + 4);
 }
 
+// The last stage hands gradients from one chunk to the other, whatever the slow first one is at.
+TEST(Simulation, CopiesInsideAStageWaitForNoOther) {
+  const PipelineShape shape{2, 2, 6, Route::v};
+  const Costs fast, slow{1, 4, 6};
+  const Simulation result =
+      simulate(make_programs(work_orders(ScheduleKind::zero_bubble_v, shape), shape),
+               {{fast, slow}, {fast, fast}});
+  const auto last_input_gradient = [&](int chunk) {
+    return *std::find_if(result.stages[1].begin(), result.stages[1].end(),
+                         [&](const TimedSpan& span) {
+                           return span.work == Work{WorkKind::backward_input, chunk, 5};
+                         });
+  };
+  EXPECT_EQ(last_input_gradient(0).begin, last_input_gradient(1).end);
+}
+
 TEST(Simulation, AnOrderThatWaitsForItselfIsRejected) {
   const PipelineShape shape{2, 1, 2};
   std::vector<WorkOrder> orders = work_orders(ScheduleKind::one_f_one_b, shape);

@@ -65,10 +65,10 @@ Spread spread_of(const Group& group, const Network& network) {
   // Groups that do not fit nodes: starts repeat, relative to nodes, after as many blocks.
   const int period = per_node / std::gcd(block, per_node);
   const int blocks = group.ranks == 0 ? period : std::clamp(group.ranks / block, 1, period);
-  Spread worst = spread_from(0, group, per_node);
+  Spread worst = spread_from(group.first, group, per_node);
   for (int b = 0; b < blocks; ++b)
     for (int offset = 0; offset < group.stride; ++offset) {
-      const Spread each = spread_from(b * block + offset, group, per_node);
+      const Spread each = spread_from(group.first + b * block + offset, group, per_node);
       const bool crosses = each.nodes > 1, crossed = worst.nodes > 1;
       if (crosses != crossed
               ? crosses

@@ -15,11 +15,12 @@ struct Network {
   Link port{5e-6, 50e9};  // of one rank, to other nodes: 400 Gb/s for each GPU
 };
 
-/// The groups of ranks first, first + stride, ... of one axis of a mesh: the first one starts at
-/// rank 0, the next ones at the ranks that are in none before them.
+/// The groups of ranks begin, begin + stride, ... of one axis of a mesh: the first one begins at
+/// rank `first`, the next ones at the ranks that are in none before them.
 struct Group {
   int size = 1, stride = 1;
-  int ranks = 0;  // of the mesh; 0: very many
+  int ranks = 0;  // in all groups; 0: very many
+  int first = 0;  // a multiple of size * stride
 };
 
 /// How a group lies on nodes, which are filled in the order of ranks: on so many, with `local` of

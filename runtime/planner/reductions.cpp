@@ -55,8 +55,8 @@ std::vector<double> bucket_times(const PlannedTraining& plan, const StageTime& t
 /// for a sum over the tensor axis (GradientReducer).
 class Queues {
  public:
-  Queues(const PlannedTraining& plan, const Profile& profile, const Network& network)
-      : plan_(plan), profile_(profile), network_(network) {}
+  Queues(const PlannedTraining& plan, int stage, const Profile& profile, const Network& network)
+      : plan_(plan), stage_(stage), profile_(profile), network_(network) {}
 
   void start(int bucket, double now) {
     start_pending(now);
@@ -84,28 +84,28 @@ class Queues {
   }
   void run(double& queue, double now, const CollectiveWork& work, Axis axis) {
     const double seconds =
-        collective_time(work, group_of(plan_.spec.mesh, axis), profile_, network_);
+        collective_time(work, group_of(plan_.spec.mesh, axis, stage_), profile_, network_);
     if (seconds == 0) return;
     queue = std::max(queue, now) + seconds;
     traffic_ += seconds;
   }
 
   const PlannedTraining& plan_;
+  const int stage_;
   const Profile& profile_;
   const Network& network_;
   int pending_ = -1;
   double tensor_free_ = 0, data_free_ = 0, traffic_ = 0;
 };
 
-/// Ranks whose copies meet: of all data ranks, or of the first one where slices are summed.
-std::vector<int> ranks_of_tie(const PlannedTraining& plan, int tie) {
-  const MeshShape& mesh = plan.spec.mesh;
-  const bool sharded = plan.flat.options().update == Update::sharded;
+/// How the holders of a tied parameter lie on nodes, of data ranks from `begin` to `end`.
+Spread spread_of_tie(const PlannedTraining& plan, int tie, int begin, int end,
+                     const Network& network) {
   std::vector<int> ranks;
   for (const int holder : plan.flat.ties()[at(tie)])
-    for (int data = 0; data < (sharded ? 1 : mesh.size(Axis::data)); ++data)
-      ranks.push_back(mesh.rank_at({{Axis::pipeline, holder}, {Axis::data, data}}));
-  return ranks;
+    for (int data = begin; data < end; ++data)
+      ranks.push_back(plan.spec.mesh.rank_at({{Axis::pipeline, holder}, {Axis::data, data}}));
+  return spread_of(ranks, network);
 }
 
 double elements_in_norm(const FlatLayout& flat) {
@@ -123,7 +123,7 @@ double elements_in_norm(const FlatLayout& flat) {
 
 }  // namespace
 
-Reductions reduce_buckets(const PlannedTraining& plan, const StageTime& time,
+Reductions reduce_buckets(const PlannedTraining& plan, int stage, const StageTime& time,
                           const std::vector<pipeline::TimedSpan>& spans, double stage_end,
                           const Profile& profile, const Network& network) {
   const std::vector<double> ready = bucket_times(plan, time, spans);
@@ -131,7 +131,7 @@ Reductions reduce_buckets(const PlannedTraining& plan, const StageTime& time,
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](int a, int b) { return ready[at(a)] < ready[at(b)]; });
-  Queues queues(plan, profile, network);
+  Queues queues(plan, stage, profile, network);
   for (const int bucket : order) queues.start(bucket, ready[at(bucket)]);
   queues.start_pending(stage_end);
   return {std::max(stage_end, queues.free()), queues.traffic()};
@@ -139,13 +139,23 @@ Reductions reduce_buckets(const PlannedTraining& plan, const StageTime& time,
 
 double tie_time(const PlannedTraining& plan, int tie, const Profile& profile,
                 const Network& network) {
-  const Spread group = spread_of(ranks_of_tie(plan, tie), network);
-  double seconds = 0;
-  for (const Bucket& bucket : plan.flat.buckets())
-    if (bucket.tie == tie)
-      seconds += ring_time({Kind::all_reduce, 1, f32_bytes(plan.flat.updated(bucket).count)}, group,
-                           profile, network);
-  return seconds;
+  const auto seconds = [&](int begin, int end) {
+    const Spread group = spread_of_tie(plan, tie, begin, end, network);
+    double sum = 0;
+    for (const Bucket& bucket : plan.flat.buckets())
+      if (bucket.tie == tie)
+        sum += ring_time({Kind::all_reduce, 1, f32_bytes(plan.flat.updated(bucket).count)}, group,
+                         profile, network);
+    return sum;
+  };
+  const int ranks = plan.spec.mesh.size(Axis::data);
+  if (plan.flat.options().update != Update::sharded) return seconds(0, ranks);
+  // Slices of each data rank meet alone. Nodes divide them as those of one that is as many data
+  // ranks before it as a node has ranks.
+  double slowest = 0;
+  for (int data = 0; data < std::min(ranks, network.ranks_per_node); ++data)
+    slowest = std::max(slowest, seconds(data, data + 1));
+  return slowest;
 }
 
 double agreement_time(const MeshShape& mesh, const Profile& profile, const Network& network) {
@@ -156,10 +166,10 @@ double agreement_time(const MeshShape& mesh, const Profile& profile, const Netwo
   return seconds;
 }
 
-UpdateTime update_time(const PlannedTraining& plan, const Profile& profile,
+UpdateTime update_time(const PlannedTraining& plan, int stage, const Profile& profile,
                        const Network& network) {
   const FlatLayout& flat = plan.flat;
-  const Group data = group_of(plan.spec.mesh, Axis::data);
+  const Group data = group_of(plan.spec.mesh, Axis::data, stage);
   const bool gathers = flat.options().update == Update::sharded && data.size > 1;
   const double each = update_cost(plan.spec.optimizer, plan.spec.compute).bytes;
   UpdateTime time;

@@ -13,8 +13,9 @@ struct Reductions {
   double end = 0;      // the sums over tensor and data axes are done, and so is the stage
   double traffic = 0;  // what they take together
 };
-/// `spans`: what the stage has run; `stage_end`: when it is done.
-Reductions reduce_buckets(const PlannedTraining& plan, const StageTime& time,
+/// `stage`: may be another one than that of the plan, which is alike. `spans`: what it has run;
+/// `stage_end`: when it is done.
+Reductions reduce_buckets(const PlannedTraining& plan, int stage, const StageTime& time,
                           const std::vector<pipeline::TimedSpan>& spans, double stage_end,
                           const Profile& profile, const Network& network);
 
@@ -32,6 +33,7 @@ struct UpdateTime {
   double gather = 0;  // after the last update, until all parameters are there
   double traffic = 0;
 };
-UpdateTime update_time(const PlannedTraining& plan, const Profile& profile, const Network& network);
+UpdateTime update_time(const PlannedTraining& plan, int stage, const Profile& profile,
+                       const Network& network);
 
 }  // namespace trireme::planner

@@ -29,6 +29,24 @@ Group group_of(const MeshShape& mesh, Axis axis) {
   return {size, size == 1 ? 1 : mesh.rank_at({{axis, 1}}), mesh.size()};
 }
 
+Group group_of(const MeshShape& mesh, Axis axis, int pipeline_rank) {
+  Group group = group_of(mesh, axis);
+  group.ranks = mesh.size() / mesh.size(Axis::pipeline);
+  group.first = pipeline_rank * group.ranks;
+  return group;
+}
+
+// Ranks of a pipeline rank are neighbours, and nodes are filled in the order of ranks. So a node
+// ends between the first and the last of both pipeline ranks if and only if it ends between some
+// two that exchange messages.
+double hop_time(double bytes, int from, int to, const MeshShape& mesh, const Profile& profile,
+                const Network& network) {
+  if (from == to) return 0;
+  const int ranks = mesh.size() / mesh.size(Axis::pipeline);  // of a pipeline rank
+  const int first = std::min(from, to) * ranks, last = (std::max(from, to) + 1) * ranks - 1;
+  return message_time(bytes, first, last, profile, network);
+}
+
 ChunkTime chunk_time(const Plan& chunk, const Profile& profile, const Group& tensor,
                      const Network& network) {
   using Call = StepWork::Call;

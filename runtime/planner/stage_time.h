@@ -11,6 +11,13 @@ namespace trireme::planner {
 
 /// The group of an axis of a mesh.
 Group group_of(const MeshShape& mesh, Axis axis);
+/// Of the data or tensor axis, within a pipeline rank.
+Group group_of(const MeshShape& mesh, Axis axis, int pipeline_rank);
+
+/// Seconds of a message from each rank of pipeline rank `from` to the one of `to` in its pipeline:
+/// the slowest, as some may share a node where others do not.
+double hop_time(double bytes, int from, int to, const MeshShape& mesh, const Profile& profile,
+                const Network& network);
 
 /// One call of an executor: forward, backward, or the half of backward that makes the gradients of
 /// parameters.

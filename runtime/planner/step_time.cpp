@@ -21,7 +21,7 @@ class Walk {
       const std::size_t like = first_alike(s);
       stages_.push_back(like < s ? stages_[like]
                                  : stage_time(*layout.stages[s], *profiles[s], network));
-      updates_.push_back(like < s ? updates_[like] : update_time(plan(s), *profiles_[s], network_));
+      updates_.push_back(update_time(plan(s), static_cast<int>(s), *profiles_[s], network_));
     }
   }
 
@@ -45,20 +45,16 @@ class Walk {
 
   const PlannedTraining& plan(std::size_t stage) const { return *layout_.stages[stage]; }
 
-  int rank_of_stage(int stage) const {
-    return layout_.candidate.spec.mesh.rank_at({{Axis::pipeline, stage}});
-  }
-
   /// The messages to and from a chunk of a stage.
   pipeline::TransferCosts transfer(std::size_t stage, std::size_t chunk) const {
     const Plan& plan = this->plan(stage).train.model().chunks[chunk];
     const PipelineShape shape = layout_.shape();
-    const int here = rank_of_stage(static_cast<int>(stage));
-    const int v = shape.virtual_stage(static_cast<int>(stage), static_cast<int>(chunk));
+    const int here = static_cast<int>(stage);
+    const int v = shape.virtual_stage(here, static_cast<int>(chunk));
     const auto time = [&](const Transfer& message, int neighbour) {
       if (message.bytes == 0) return 0.0;
-      return message_time(static_cast<double>(message.bytes), here,
-                          rank_of_stage(shape.stage_of(neighbour)), *profiles_[stage], network_);
+      return hop_time(static_cast<double>(message.bytes), here, shape.stage_of(neighbour),
+                      layout_.candidate.spec.mesh, *profiles_[stage], network_);
     };
     pipeline::TransferCosts costs;
     costs.values_in = time(plan.receive_values(), v - 1);
@@ -108,8 +104,8 @@ class Walk {
     std::vector<double> ends;
     for (std::size_t s = 0; s < stages_.size(); ++s) {
       const double end = simulation_.ends[s];
-      const Reductions sums =
-          reduce_buckets(plan(s), stages_[s], simulation_.stages[s], end, *profiles_[s], network_);
+      const Reductions sums = reduce_buckets(plan(s), static_cast<int>(s), stages_[s],
+                                             simulation_.stages[s], end, *profiles_[s], network_);
       const double hidden = sums.traffic - (sums.end - end);
       const double slowed = profiles_[s]->contention * hidden;
       ends.push_back(sums.end + slowed);

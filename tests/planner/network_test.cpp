@@ -1,8 +1,11 @@
 // Times of collectives and messages against closed formulas.
 #include "runtime/planner/network.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
+#include "runtime/planner/stage_time.h"
 #include "tests/planner/tiny_profile.h"
 
 namespace trireme::planner {
@@ -64,6 +67,9 @@ TEST(Spread, IsThatOfTheGroupThatNodesSplitMost) {
   expect_spread({6, 1}, 2, 2);
   // The mesh has ranks 0 to 5 only: no group lies on two nodes.
   expect_spread({3, 1, 6}, 1, 3);
+  // Those that begin at rank 3, and at rank 6: of one pipeline rank each.
+  expect_spread({3, 1, 3, 3}, 1, 3);
+  expect_spread({3, 1, 3, 6}, 2, 1);
   // Ranks 0, 3, 6 | 9 and 2, 5 | 8, 11.
   expect_spread({4, 3, 12}, 2, 1);
   // 12 ranks, then 12 more: 8 | 4, 4 | 8.
@@ -107,6 +113,22 @@ TEST(MessageTime, KnowsWhichRanksShareANode) {
   EXPECT_DOUBLE_EQ(message_time(1e9, 0, 7, linked(), network), 6e-6 + 1e9 / 100e9);
   EXPECT_DOUBLE_EQ(message_time(1e9, 7, 8, linked(), network), 9e-6 + 1e9 / 10e9);
   EXPECT_EQ(message_time(0, 7, 8, linked(), network), 0);
+}
+
+TEST(MessageTime, BetweenPipelineRanksIsTheSlowestOfAllTheirRanks) {
+  for (const MeshShape& mesh : {MeshShape(3, 4, 1), MeshShape(1, 5, 3), MeshShape(2, 3, 2)})
+    for (int per_node = 1; per_node <= mesh.size(); ++per_node)
+      for (int from = 0; from < mesh.size(Axis::pipeline); ++from)
+        for (int to = 0; to < mesh.size(Axis::pipeline); ++to) {
+          const Network nodes{per_node, network.port};
+          const int ranks = mesh.size() / mesh.size(Axis::pipeline);
+          double slowest = 0;
+          for (int r = 0; r < ranks; ++r)
+            slowest = std::max(
+                slowest, message_time(1e9, from * ranks + r, to * ranks + r, linked(), nodes));
+          EXPECT_EQ(hop_time(1e9, from, to, mesh, linked(), nodes), slowest)
+              << mesh.describe() << ", " << from << " to " << to << ", nodes of " << per_node;
+        }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "trireme/nn/nn.h"
 
+#include "runtime/planner/reductions.h"
 #include "tests/planner/tiny_profile.h"
 #include "tests/support/message_of.h"
 
@@ -70,6 +71,33 @@ TEST(StepTime, ShowsTransfersThatAreNotHidden) {
   EXPECT_NEAR(time.total, 5 * product + 2 * message + agreement_on_norm, 1e-9);
   EXPECT_NEAR(time.exchange, 2 * message, 1e-9) << "it receives values, and sends gradients";
   EXPECT_NEAR(sum_of_parts(time), time.total, 1e-9);
+}
+
+// On nodes of 4 ranks 0 and 3 share one; ranks 1 and 4, and 2 and 5, do not.
+TEST(StepTime, HasTheSlowestMessageOfAllPipelines) {
+  const PlannedLayout layout = planned(candidate({3, 2, 1}, 1));
+  Profile profile = products_only();
+  profile.port_efficiency = 1;
+  const auto exchange = [&](int ranks_per_node) {
+    return step_time(layout, profile, {ranks_per_node, {0, 1}}).exchange;
+  };
+  EXPECT_NEAR(exchange(6), 0, 1e-9);
+  EXPECT_NEAR(exchange(4), 2 * message, 1e-9);
+  EXPECT_NEAR(exchange(3), 2 * message, 1e-9);
+}
+
+// Of the holders of a slice those of data rank 0, ranks 0 and 3, share a node of 4.
+TEST(StepTime, SumsTiedSlicesInTheTimeOfTheSlowestDataRank) {
+  Candidate c = candidate({3, 2, 1}, 1);
+  c.spec.update = Update::sharded;
+  const PlannedLayout layout =
+      LayoutPlanner(transformer_models(preset("tiny")), cpu_traits()).plan(c);
+  const auto time = [&](int ranks_per_node) {
+    return tie_time(*layout.stages.front(), 0, products_only(), {ranks_per_node, {0, 1}});
+  };
+  EXPECT_LT(time(6), 1);
+  EXPECT_GT(time(4), 1);
+  EXPECT_EQ(time(4), time(3));
 }
 
 TEST(StepTime, TakesAProfileForEachStage) {

@@ -75,8 +75,7 @@ RandomLayout random_layout(int number) {
   TrainingSpec& spec = layout.candidate.spec;
   spec.schedule = draw.one_of(all_schedules());
   const PipelineShape pipeline = draw_pipeline(draw, spec.schedule);
-  // Groups that begin where nodes do.
-  const int tensor = draw.one_of<int>({1, 1, 2, 4, 8}), data = draw.one_of<int>({1, 2, 4, 8});
+  const int tensor = draw.one_of<int>({1, 1, 2, 4, 8}), data = draw.one_of<int>({1, 2, 3, 4, 8});
   spec.mesh = MeshShape(data, pipeline.stages, tensor);
   spec.chunks = pipeline.chunks;
   spec.micro_batch_size = 1 + draw.below(2);

@@ -27,7 +27,7 @@ class Bound {
         spec_(spec),
         profile_(profile),
         network_(network),
-        data_(group_of(spec.mesh, Axis::data)) {}
+        data_(group_of(spec.mesh, Axis::data, 0)) {}
 
   double seconds(const std::vector<StageProgram>* programs) const {
     const std::vector<Times> times = programs == nullptr ? schedule() : simulated(*programs);
@@ -49,8 +49,7 @@ class Bound {
 
   /// From a stage to the next one.
   double hop(int stage) const {
-    const auto rank = [&](int s) { return spec_.mesh.rank_at({{Axis::pipeline, s}}); };
-    return message_time(message_, rank(stage), rank(stage + 1), profile_, network_);
+    return hop_time(message_, stage, stage + 1, spec_.mesh, profile_, network_);
   }
 
   /// A stage begins once the first micro-batch has come to it, never does two works at once, and
@@ -126,8 +125,7 @@ class Bound {
     const int v = shape.virtual_stage(stage, chunk);
     const auto to = [&](int other) {
       if (other < 0 || other >= shape.virtual_stages()) return 0.0;
-      const auto rank = [&](int s) { return spec_.mesh.rank_at({{Axis::pipeline, s}}); };
-      return message_time(message_, rank(stage), rank(shape.stage_of(other)), profile_, network_);
+      return hop_time(message_, stage, shape.stage_of(other), spec_.mesh, profile_, network_);
     };
     pipeline::TransferCosts costs;
     costs.values_in = costs.gradients_out = to(v - 1);
@@ -140,7 +138,9 @@ class Bound {
     if (data_.size == 1 || elements <= 0) return 0;
     const double buckets = std::max(1.0, stages_[s].parameters.large);
     const double bytes = elements * static_cast<double>(size_bytes(dtype)) / buckets;
-    return buckets * collective_time({kind, 1, bytes}, data_, profile_, network_);
+    Group data = data_;
+    data.first = static_cast<int>(s) * data.ranks;
+    return buckets * collective_time({kind, 1, bytes}, data, profile_, network_);
   }
 
   /// No bucket is ready before the last micro-batch. What is summed beside work slows it.
@@ -174,7 +174,7 @@ class Bound {
   const TrainingSpec& spec_;
   const Profile& profile_;
   const Network& network_;
-  const Group data_;
+  const Group data_;  // of the first stage
 };
 
 }  // namespace

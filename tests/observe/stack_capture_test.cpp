@@ -253,7 +253,7 @@ TEST(StackNames, AreThoseOfFunctionsThatCoverTheAddress) {
 TEST(StackNames, AreFoundWithoutTheRestOfALargeFile) {
   const ScratchDirectory folder;
   const std::string path = folder.write("file", program_of_one_function(100, 10));
-  std::filesystem::resize_file(path, std::uintmax_t{1} << 42);  // of which the disk holds nothing
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 36);  // of which the disk holds nothing
   EXPECT_EQ(ObjectFile(path).find(100).name, "f");
 }
 

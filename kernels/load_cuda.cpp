@@ -2,6 +2,8 @@
 #include <array>
 #include <filesystem>
 #include <sstream>
+#include <system_error>
+#include <utility>
 
 #include <dlfcn.h>
 
@@ -17,18 +19,24 @@ namespace {
 
 using Text = std::array<char, 8192>;
 
-/// Whether the module can find a GPU. Its libraries take 0.15 s and 200 MiB of each rank, in vain
-/// where there is no driver. Another module than ours may need none.
-bool may_find_gpus(const CudaOptions& options) {
-  return !options.module.empty() || !std::filesystem::exists(cuda_module_path("")) ||
-         ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) != nullptr;
+/// Why the module cannot find a GPU; empty: it may. Its libraries take 0.15 s and 200 MiB of each
+/// rank, in vain where there is no driver. Another module than ours may need none.
+std::string why_no_driver(const CudaOptions& options) {
+  std::error_code error;
+  if (!options.module.empty() || !std::filesystem::exists(cuda_module_path(""), error) ||
+      ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) != nullptr)
+    return "";
+  const std::string why = ::dlerror();
+  return why.find("No such file") != std::string::npos
+             ? "there is no NVIDIA driver"
+             : "the NVIDIA driver cannot be loaded: " + why;
 }
 
 }  // namespace
 
 std::vector<std::string> find_gpus(const CudaOptions& options, std::string& reason) {
-  if (!may_find_gpus(options)) {
-    reason = "there is no NVIDIA driver";
+  if (std::string none = why_no_driver(options); !none.empty()) {
+    reason = std::move(none);
     return {};
   }
   auto* find_in_module =

@@ -142,7 +142,8 @@ Products measure_products(const Context& context, Timer& timer, const Products& 
   const auto rate = [&](const MeasuredProduct& product) {  // 0: too much memory
     const double each_s = budget_s / passes / static_cast<double>(products.size());
     const auto call = product_call(context.stream(), product, memory);
-    return call ? flops_of(product) / timer(call, each_s, least_repeats) : 0;
+    if (least_over_ranks(context.host(), call ? 1 : 0) == 0) return 0.0;
+    return flops_of(product) / timer(call, each_s, least_repeats);
   };
   double best = 0;  // FLOP/s
   Products measured;

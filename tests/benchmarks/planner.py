@@ -183,6 +183,8 @@ def main():
     p.add_argument("--allow-busy", action="store_true")
     p.add_argument("--json", type=pathlib.Path)
     a = p.parse_args()
+    if a.rounds < 1 or a.finals < 1:
+        p.error(f"--rounds {a.rounds} --finals {a.finals}: both must be at least 1")
     with corpus(a.build) as data, tempfile.TemporaryDirectory() as folder:
         bench = Bench(a.build, data, folder, a.steps, a.allow_busy)
         found = [one_model(bench, name, a.rounds, a.finals) for name in a.models.split(",")]

@@ -1,4 +1,4 @@
-// Only what names need is read of an ELF file: of a library with debug information some percent.
+// Only what names need is read of an ELF file: of a library with debug information a few percent.
 // Every offset that a file holds is checked before it is used.
 #include "runtime/observe/stack/stack_names.h"
 
@@ -59,16 +59,19 @@ std::string path_to_open(std::int64_t pid, const Mapping& mapping) {
 /// Parts of a file. Read, not mapped: a file that is cut meanwhile must not end this process.
 class ObjectFile::Parts {
  public:
-  explicit Parts(const std::string& path) : file_(path, std::ios::binary) {
+  explicit Parts(const std::string& path) {
     std::error_code error;
-    const auto size = std::filesystem::file_size(path, error);  // an error also for a directory
-    size_ = error ? 0 : size;
+    const auto size = std::filesystem::file_size(path, error);  // an error for all but files
+    if (error) return;
+    size_ = size;
+    file_.open(path, std::ios::binary);
   }
 
-  /// As much of it as the file has.
+  /// As much of it as the file has, and memory should take.
   std::string read(std::uint64_t offset, std::uint64_t bytes) {
+    constexpr std::uint64_t most = 1 << 28;
     if (offset >= size_) return "";
-    std::string text(std::min(bytes, size_ - offset), '\0');
+    std::string text(std::min({bytes, size_ - offset, most}), '\0');
     file_.clear();
     file_.seekg(static_cast<std::streamoff>(offset));
     file_.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -107,10 +110,12 @@ ObjectFile::ObjectFile(const std::string& path) {
       segments_.push_back({segment.p_offset, segment.p_filesz, segment.p_vaddr});
   const auto sections = parts.list<Elf64_Shdr>(header.e_shoff, header.e_shnum * sizeof(Elf64_Shdr));
   // .symtab has what .dynsym has, and more; it is missing from stripped files.
-  for (const Elf64_Word type : {SHT_SYMTAB, SHT_DYNSYM})
-    for (const Elf64_Shdr& section : sections)
-      if (functions_.empty() && section.sh_type == type && section.sh_link < sections.size())
-        read_symbols(parts, section, sections[section.sh_link]);
+  for (const Elf64_Word type : {SHT_SYMTAB, SHT_DYNSYM}) {
+    const auto section = std::find_if(sections.begin(), sections.end(),
+                                      [&](const auto& each) { return each.sh_type == type; });
+    if (functions_.empty() && section != sections.end() && section->sh_link < sections.size())
+      read_symbols(parts, *section, sections[section->sh_link]);
+  }
   for (const Elf64_Shdr& section : sections)
     if (build_id_.empty() && section.sh_type == SHT_NOTE) read_build_id(parts, section.sh_offset);
 }

@@ -21,7 +21,8 @@ Products products_of_model(const TransformerConfig& model, DType dtype, const De
                            int most_tensor_ranks);
 
 /// Collective. Their rates, within about `budget_s`, of one at least: the better of two, the second
-/// when all have one and as far as the time reaches. Those that would take too long each, or too much memory, are left out.
+/// when all have one and as far as the time reaches. Those that would take too long each, or too
+/// much memory, are left out.
 Products measure_products(const Context& context, Timer& timer, const Products& products,
                           double budget_s);
 

@@ -4,10 +4,11 @@
 A Llama of --bytes in bf16 (random small numbers), in files of 512 MiB, is read by `cat` and by
 `train_gpt --load-hf --train-iters 0`, by turns. Before each, its files leave the page cache; what
 the disk then reads is recorded, in units of their size: 1 where each byte is read once. So are the
-peak memory of the largest rank, beside the number of parameters, of which each rank keeps its part
-in fp32, and the processor seconds of all ranks: the difference to a job with one layer, so that
-what starting costs does not count. The number of processes that run before each round is recorded
-too: ratios of a busy machine mean little.
+seconds between the plan of memory and the first byte, in which ranks take and clear the memory of
+their parameters; the peak memory of the largest rank, beside the number of parameters, of which
+each rank keeps its part in fp32; and the processor seconds of all ranks: the difference to a job
+with one layer, so that what starting costs does not count. The number of processes that run before
+each round is recorded too: ratios of a busy machine mean little.
 
 Each job has a `cat` of its own, while another process holds as much memory as the job took. A
 virtual machine gets memory that lay free for seconds from its host only when it is written: a file
@@ -160,8 +161,9 @@ def cat(directory):
 
 
 def load(build, directory, ranks):
-    """Returns: seconds that the ranks read for, the largest peak memory of a rank in bytes, the
-    processor seconds of all ranks, and bytes that the disk has read for them."""
+    """Returns: seconds that the ranks read for, seconds before it in which they take memory, the
+    largest peak memory of a rank in bytes, the processor seconds of all ranks, and bytes that the
+    disk has read for them."""
     program = f"{build}/bin/train_gpt --load-hf {directory} --train-iters 0 --seq-length 128"
     # A parent of each rank prints what its only child has used.
     rank = f"{sys.executable} -c 'import resource, subprocess, sys; " \
@@ -170,9 +172,19 @@ def load(build, directory, ranks):
            f"print(\"peak\", used.ru_maxrss, \"cpu\", used.ru_utime + used.ru_stime, " \
            f"\"blocks\", used.ru_inblock); sys.exit(code)' {program}"
     command = f"mpirun --oversubscribe -np {ranks} {rank} --tp {ranks}"
-    out = subprocess.run(command, shell=True, check=True, stdout=subprocess.PIPE, text=True).stdout
-    ms = float(re.search(r"loaded llama from .* read in (\d+) ms", out).group(1))
-    return (ms / 1000, max(int(kib) for kib in re.findall(r"peak (\d+)", out)) * 1024,
+    out, planned, loaded = "", 0, 0
+    with subprocess.Popen(command, shell=True, stdout=subprocess.PIPE, text=True) as job:
+        for line in job.stdout:
+            out += line
+            if "memory planned: " in line:
+                planned = time.monotonic()
+            elif "loaded llama from " in line:
+                loaded = time.monotonic()
+    if job.returncode != 0:
+        sys.exit(f"{command} ended with {job.returncode}")
+    seconds = float(re.search(r"loaded llama from .* read in (\d+) ms", out).group(1)) / 1000
+    return (seconds, loaded - planned - seconds,
+            max(int(kib) for kib in re.findall(r"peak (\d+)", out)) * 1024,
             sum(float(seconds) for seconds in re.findall(r"cpu ([\d.]+)", out)),
             sum(int(blocks) for blocks in re.findall(r"blocks (\d+)", out)) * BLOCK)
 
@@ -183,12 +195,12 @@ def measure(build, directory, small, ranks):
                         for each in (directory, small))
     line = {"running": float(pathlib.Path("/proc/loadavg").read_text().split()[0])}
     for count in ranks:
-        start = load(build, small, count)[2]
+        start = load(build, small, count)[3]
         forget(directory)
         time.sleep(PAUSE_S)
         with Taken() as taken:
-            line[f"load_s_{count}"], line[f"peak_bytes_{count}"], cpu, disk = load(
-                build, directory, count)
+            (line[f"load_s_{count}"], line[f"take_memory_s_{count}"], line[f"peak_bytes_{count}"],
+             cpu, disk) = load(build, directory, count)
         line[f"cpu_s_{count}"] = (cpu - start) * size / (size - small_size)
         line[f"disk_{count}"] = disk / size
         line[f"taken_bytes_{count}"] = taken.most
@@ -235,7 +247,8 @@ def main():
         ratio = statistics.median(line[f"load_s_{count}"] / line[f"cat_s_{count}"]
                                   for line in record["rounds"])
         print(f"  {ratio:.2f} x cat (median of the rounds); "
-              f"{median(f'taken_bytes_{count}') / 1e9:.2f} GB taken, "
+              f"{median(f'taken_bytes_{count}') / 1e9:.2f} GB taken in "
+              f"{median(f'take_memory_s_{count}'):.1f} s, "
               f"{max(line[f'peak_bytes_{count}'] for line in record['rounds']) / 1e9:.2f} GB peak "
               f"of a rank")
     if options.json:

@@ -40,8 +40,10 @@ PlannedModel PlanCache::model(PlannedModel::Pass pass, const PlanTarget& target,
 
 std::vector<int> PlanCache::kinds(const PlannedModel& model, PlanOptions::Mode mode) {
   if (stages_ == Stages::own) return {};
-  const auto [blocks, is_new] = blocks_.try_emplace({model.graph.get(), mode});
-  if (is_new) blocks->second = block_kinds(*model.graph, model.results, mode);
+  const std::pair key(static_cast<const Graph*>(model.graph.get()), mode);
+  auto blocks = blocks_.find(key);
+  if (blocks == blocks_.end())
+    blocks = blocks_.emplace(key, block_kinds(*model.graph, model.results, mode)).first;
   return stage_kinds(*model.graph, model.cut, *model.basis, blocks->second);
 }
 

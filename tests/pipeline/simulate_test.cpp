@@ -87,10 +87,10 @@ TEST(Simulation, CopiesInsideAStageWaitForNoOther) {
       simulate(make_programs(work_orders(ScheduleKind::zero_bubble_v, shape), shape),
                {{fast, slow}, {fast, fast}});
   const auto last_input_gradient = [&](int chunk) {
-    return *std::find_if(result.stages[1].begin(), result.stages[1].end(),
-                         [&](const TimedSpan& span) {
-                           return span.work == Work{WorkKind::backward_input, chunk, 5};
-                         });
+    for (const TimedSpan& span : result.stages[1])
+      if (span.work == Work{WorkKind::backward_input, chunk, 5}) return span;
+    ADD_FAILURE() << "not run for chunk " << chunk;
+    return TimedSpan{};
   };
   EXPECT_EQ(last_input_gradient(0).begin, last_input_gradient(1).end);
 }

@@ -60,6 +60,7 @@ void expect_as_planned_alone(const PlannedLayout& layout, const ModelOfCandidate
                    &own = alone.train.model().chunks[chunk];
         EXPECT_EQ(planned.stage(), own.stage());
         EXPECT_EQ(planned.parameters(), own.parameters());
+        EXPECT_EQ(planned.inputs(), own.inputs());
       }
     }
   }
@@ -198,6 +199,28 @@ TEST(LayoutPlanner, PlansStagesThatDiffer) {
   expect_as_planned_alone(layout, models);
   EXPECT_NE(layout.stages.at(2), layout.stages.at(3));
   EXPECT_NE(layout.stages.at(1), layout.stages.at(3));
+}
+
+/// A model whose blocks load an input each.
+Model masked() {
+  return Model([](Graph& g) {
+    Value x = g.input("x", {2, 4});
+    for (int i = 0; i < 6; ++i)
+      x = g.block("block", i, [&] {
+        const Value mask = g.input("mask." + std::to_string(i), {2, 4});
+        return linear(x * mask, "up", 4, {.bias = Bias::none});
+      });
+    return squared_error(x, g.input("y", {2, 4}));
+  });
+}
+
+TEST(LayoutPlanner, PlansTheInputsOfEachChunk) {
+  const ModelOfCandidate models = [](const Candidate&) { return masked(); };
+  Candidate c = candidate({1, 2, 1}, false);
+  c.spec.compute = DType::f32;
+  c.spec.schedule = ScheduleKind::interleaved;
+  c.spec.chunks = 3;
+  expect_as_planned_alone(LayoutPlanner(models, cpu_traits()).plan(c), models);
 }
 
 /// A model whose blocks 3 to 6 keep many values at a time, but not in training.

@@ -67,10 +67,10 @@ class Comparison {
     return parent_a < 0 || parent_b - parent_a == scope_shift_;
   }
 
-  /// `shared`: may be one value.
+  /// `shared`: may be one value. Two inputs of the model are not alike: what feeds them differs.
   bool alike_values(int a, int b, bool shared) const {
     if (shared && a == b) return true;
-    if (b - a != value_shift_) return false;
+    if (b - a != value_shift_ || info(graph_, a).kind == ValueInfo::Kind::input) return false;
     const ValueInfo &x = info(graph_, a), &y = info(graph_, b);
     return x.kind == y.kind && x.output == y.output && x.placement == y.placement &&
            x.first == y.first && equal(x.spec, y.spec) && alike_ids(x.root, y.root) &&

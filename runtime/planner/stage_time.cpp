@@ -36,16 +36,15 @@ Group group_of(const MeshShape& mesh, Axis axis, int pipeline_rank) {
   return group;
 }
 
-// Nodes are filled in the order of ranks: pairs that are ranks_per_node ranks apart are alike.
+// Ranks of a pipeline rank are neighbours, and nodes are filled in the order of ranks. So a node
+// ends between the first and the last of both pipeline ranks if and only if it ends between some
+// two that exchange messages.
 double hop_time(double bytes, int from, int to, const MeshShape& mesh, const Profile& profile,
                 const Network& network) {
   if (from == to) return 0;
   const int ranks = mesh.size() / mesh.size(Axis::pipeline);  // of a pipeline rank
-  double slowest = 0;
-  for (int r = 0; r < std::min(ranks, network.ranks_per_node); ++r)
-    slowest =
-        std::max(slowest, message_time(bytes, from * ranks + r, to * ranks + r, profile, network));
-  return slowest;
+  const int first = std::min(from, to) * ranks, last = (std::max(from, to) + 1) * ranks - 1;
+  return message_time(bytes, first, last, profile, network);
 }
 
 ChunkTime chunk_time(const Plan& chunk, const Profile& profile, const Group& tensor,

@@ -1,7 +1,6 @@
 // Simulation of schedules: completion with waiting sends, bubbles, and orders that hang.
 #include "runtime/pipeline/simulate.h"
 
-#include <algorithm>
 #include <fstream>
 #include <iterator>
 

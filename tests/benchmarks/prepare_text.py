@@ -2,7 +2,7 @@
 """trireme data prepare: megabytes of JSON lines a second with 1, 2, ... workers, in one run.
 
 Documents are files of this machine. All numbers of workers convert them by turns, and must write
-the same bytes.
+the same tokens.
 
 usage: tests/benchmarks/prepare_text.py [--build build/release] [--mb 150] [--workers 1,2]
        [--kind llama3] [--rounds 3] [--json FILE]
@@ -51,7 +51,7 @@ def main():
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--mb", type=float, default=150)
     parser.add_argument("--workers", default="1,2")
-    parser.add_argument("--kind", default="llama3")
+    parser.add_argument("--kind", choices=["gpt2", "llama2", "llama3", "qwen"], default="llama3")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json")
     options = parser.parse_args()

@@ -9,6 +9,7 @@
 #include "runtime/core/show_bytes.h"
 #include "runtime/interop/hf_config.h"
 #include "runtime/interop/hf_files.h"
+#include "runtime/interop/model_files.h"
 #include "runtime/interop/names.h"
 
 namespace trireme {
@@ -83,7 +84,12 @@ Shown read(const std::string& path) {
   shown.kept = interop::files_of_kind(path, HfFile::kept);
   shown.code = interop::files_of_kind(path, HfFile::code);
   read_config(shown);
+  const bool has_config = shown.problems.empty();
+  interop::note_tokenizer_code(path, shown.config);
   read_tensors(shown);
+  for (const std::string& problem : interop::problems_of_kept_files(path))
+    if (has_config || !problem.starts_with("config.json"))
+      shown.problems.push_back(path + ": " + problem);
   return shown;
 }
 

@@ -10,12 +10,15 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/json/json_texts.h"
+#include "runtime/core/one_line.h"
 
 namespace trireme {
 
 namespace {
 
 using nlohmann::ordered_json;
+
+constexpr std::size_t most_shown = 60;  // bytes of a name in a message
 
 /// Receives the parser's events. `open_` are the arrays and objects around the next value. A
 /// container is added to its parent when it opens, and the parent does not grow until it closes, so
@@ -80,7 +83,8 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     for (const auto& member : object) names.push_back(member.first);
     std::sort(names.begin(), names.end());
     const auto twin = std::adjacent_find(names.begin(), names.end());
-    require(twin == names.end(), "two members are called ", twin == names.end() ? "" : *twin);
+    require(twin == names.end(), "two members are called ",
+            twin == names.end() ? "" : one_line(*twin, most_shown));
   }
 
   JsonLimits limits_;

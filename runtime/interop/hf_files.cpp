@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <filesystem>
 
 #include "trireme/core/error.h"
+
+#include "runtime/core/one_line.h"
 
 namespace trireme::interop {
 namespace {
@@ -49,24 +52,30 @@ std::vector<std::string> problems_of_kept_files(const std::string& directory) {
   for (const HfFile kind : {HfFile::config, HfFile::kept})
     for (const std::string& name : files_of_kind(directory, kind))
       if (const std::string problem = problem_of_kept(directory, name); !problem.empty())
-        problems.push_back(name + ' ' + problem);
+        problems.push_back(one_line(name + ' ' + problem));
   return problems;
 }
 
 HfFile kind_of(std::string_view name) {
-  constexpr std::array kept = {"generation_config.json",  "tokenizer.json",    "added_tokens.json",
-                               "tokenizer_config.json",   "vocab.json",        "merges.txt",
-                               "special_tokens_map.json", "tokenizer.model",   "tekken.json",
-                               "chat_template.jinja",     "chat_template.json"};
-  constexpr std::array beginnings = {"LICENSE", "LICENCE", "NOTICE", "USE_POLICY"};
+  constexpr std::array kept = {"generation_config.json",  "tokenizer.json", "added_tokens.json",
+                               "tokenizer_config.json",   "vocab.json",     "merges.txt",
+                               "special_tokens_map.json", "tekken.json",    "chat_template.jinja",
+                               "chat_template.json"};
+  constexpr std::array legal = {"licen", "notice", "copying", "use_policy", "use-policy"};
   if (name == "config.json") return HfFile::config;
   if (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json"))
     return HfFile::weights;
   if (name.ends_with(".py")) return HfFile::code;
-  const bool licence = std::any_of(beginnings.begin(), beginnings.end(),
-                                   [&](const char* word) { return name.starts_with(word); });
-  return licence || std::find(kept.begin(), kept.end(), name) != kept.end() ? HfFile::kept
-                                                                            : HfFile::not_used;
+  std::string lower(name);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const bool licence = std::any_of(legal.begin(), legal.end(), [&](const char* word) {
+    return lower.find(word) != std::string::npos;
+  });
+  const bool model = name.starts_with("tokenizer.model");  // of Mistral: tokenizer.model.v3
+  return licence || model || std::find(kept.begin(), kept.end(), name) != kept.end()
+             ? HfFile::kept
+             : HfFile::not_used;
 }
 
 std::vector<std::string> files_of_kind(const std::string& directory, HfFile kind) {

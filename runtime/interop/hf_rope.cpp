@@ -85,7 +85,7 @@ Rope read_object(JsonKeys& keys, Index max_positions) {
   } else if (type == "yarn") {
     read_yarn(keys, rope, max_positions);
   } else if (type != "default") {
-    keys.problem("rope_type is \"", type, "\"; trireme has ", types);
+    keys.problem("rope_type is ", shown(type), "; trireme has ", types);
     return rope;
   }
   if (type != "default" || !named)

@@ -4,7 +4,7 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json_keys.h"
 #include "runtime/interop/hf_files.h"
 #include "runtime/store/file.h"
 
@@ -50,17 +50,43 @@ void copy(const std::string& from, const std::string& to, const std::string& nam
 
 ModelFiles open_model(const std::string& directory) {
   ModelFiles model;
-  model.config = read_hf_config(directory + '/' + config_name);
-  model.files = safetensors::open_directory(directory);
-  model.views = hf_views(model.config.model_type, model.config.model);
-  std::vector<std::string> problems = fit(model.views, model.files);
-  for (std::string& problem : problems_of_kept_files(directory))
-    problems.push_back(std::move(problem));
   std::string all;
-  for (const std::string& problem : problems)
-    all += str(all.empty() ? "" : "\n", directory, ": ", problem);
+  const auto add = [&](const std::string& lines) { all += (all.empty() ? "" : "\n") + lines; };
+  const auto attempt = [&](auto&& part) {
+    try {
+      part();
+    } catch (const Error& error) {
+      add(error.what());
+    }
+  };
+  attempt([&] { model.config = read_hf_config(directory + '/' + config_name); });
+  const bool has_config = all.empty();
+  attempt([&] { model.files = safetensors::open_directory(directory); });
+  if (all.empty()) {
+    model.views = hf_views(model.config.model_type, model.config.model);
+    for (const std::string& problem : fit(model.views, model.files))
+      add(str(directory, ": ", problem));
+  }
+  attempt([&] {
+    for (const std::string& problem : problems_of_kept_files(directory))
+      if (has_config || !problem.starts_with(config_name)) add(str(directory, ": ", problem));
+  });
   require(all.empty(), all);
+  note_tokenizer_code(directory, model.config);
   return model;
+}
+
+void note_tokenizer_code(const std::string& directory, HfConfig& config) {
+  const std::string name = "tokenizer_config.json", path = directory + '/' + name;
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return;
+  try {
+    const Json json = parse_json(read_whole(path, largest_kept_file));
+    if (const Json* map = json.find("auto_map"))
+      config.notes.push_back(str(name, " names code, which is neither run nor exported: auto_map ",
+                                 shown(*map), "; trireme reads tokenizer.json alone"));
+  } catch (const Error&) {  // trireme does not use the file
+  }
 }
 
 void keep_files(const std::string& model, const std::string& run, const KeyValues& facts) {

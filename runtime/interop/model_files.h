@@ -24,6 +24,9 @@ struct ModelFiles {
 /// everything that does not fit, a line each, behind the path.
 ModelFiles open_model(const std::string& directory);
 
+/// Adds a note where the tokenizer of a model directory needs code, which is not run.
+void note_tokenizer_code(const std::string& directory, HfConfig& config);
+
 /// What a run keeps in its directory of the model that it began with.
 inline constexpr const char* kept_directory = "hf";
 

@@ -8,9 +8,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/store/safetensors/directory.h"
 #include "tests/interop/toy_model.h"
 #include "tests/support/process.h"
 
@@ -97,6 +99,32 @@ void replace_in_config(const ScratchDirectory& folder, const std::string& from,
   folder.write("config.json", text.replace(text.find(from), from.size(), to));
 }
 
+/// The model in two files, and an index of its tensors. `file_of`(tensor): that of the index.
+template <class FileOf>
+void cut_in_two(const ScratchDirectory& folder, FileOf&& file_of) {
+  const safetensors::FileHeader whole = safetensors::read_header(folder / weights);
+  Json::Object map;
+  for (const int part : {0, 1}) {
+    safetensors::Header header;
+    Index end = 0;
+    for (const safetensors::StoredTensor& tensor : whole.header.tensors) {
+      if ((tensor.name < "model.layers.1") != (part == 0)) continue;
+      const Index bytes = tensor.end - tensor.begin;
+      header.tensors.push_back({tensor.name, tensor.type, tensor.shape, end, end + bytes});
+      end += bytes;
+      if (const std::string file = file_of(tensor.name, part == 0 ? "a" : "b"); !file.empty())
+        map.emplace_back(tensor.name, file);
+    }
+    const std::string text = safetensors::header_text(header);
+    std::filesystem::resize_file(folder.write(part == 0 ? "a" : "b", text),
+                                 text.size() + static_cast<std::uintmax_t>(end));
+  }
+  std::filesystem::remove(folder / weights);
+  folder.write(safetensors::index_name,
+               to_text(Json(Json::Object{{"weight_map", Json(std::move(map))}})));
+}
+const auto as_it_is = [](const std::string&, const std::string& file) { return file; };
+
 const std::vector<BrokenModel> broken_models = {
     {"it is cut off", [](auto& f) { resize(f, size(f) - 1); }},
     {"bytes of no tensor follow", [](auto& f) { resize(f, size(f) + 1); }},
@@ -138,6 +166,61 @@ const std::vector<BrokenModel> broken_models = {
     {"config.json: ", [](auto& f) { f.write("config.json", "{"); }},
     {"has no config.json", [](auto& f) { std::filesystem::remove(f / "config.json"); }},
     {"model_type is \"bloom\"", [](auto& f) { replace_in_config(f, "llama", "bloom"); }},
+    {"model_type is \"a\\nb", [](auto& f) { replace_in_config(f, "llama", "a\\nb"); }},
+    {"hidden_size is \"512\"; expected", [](auto& f) { replace_in_config(f, "512", "\"512\""); }},
+    {"quantization_config is {\"bits\":4}",
+     [](auto& f) { replace_in_config(f, "{", "{\"quantization_config\":{\"bits\":4},"); }},
+    {"auto_map is {\"AutoModel\":\"x.X\"}",
+     [](auto& f) { replace_in_config(f, "{", "{\"auto_map\":{\"AutoModel\":\"x.X\"},"); }},
+    {"--seq-length 8 is too long: max_position_embeddings",
+     [](auto& f) { replace_in_config(f, ":64", ":7"); }},
+    {"config.json: cannot be read: it is missing, or no file",
+     [](auto& f) {
+       std::filesystem::remove(f / "config.json");
+       EXPECT_EQ(::mkfifo((f / "config.json").c_str(), 0600), 0);
+     }},
+    {"LICENSE is a link to nowhere",
+     [](auto& f) { std::filesystem::create_symlink("nowhere", f / "LICENSE"); }},
+    {"names files that are missing: b",
+     [](auto& f) {
+       cut_in_two(f, as_it_is);
+       std::filesystem::remove(f / "b");
+     }},
+    {"b: has 5 bytes; a safetensors file begins with 8",
+     [](auto& f) {
+       cut_in_two(f, as_it_is);
+       std::filesystem::resize_file(f / "b", 5);
+     }},
+    {"is said to be in a but is in b",
+     [](auto& f) {
+       cut_in_two(f, [](const std::string& name, const std::string& file) {
+         return name == "model.norm.weight" ? "a" : file;
+       });
+     }},
+    {"which model.safetensors.index.json does not name",
+     [](auto& f) {
+       cut_in_two(f, [](const std::string& name, const std::string& file) {
+         return name == "model.norm.weight" ? "" : file;
+       });
+     }},
+    {"is \"../b\", which is no name of a file in this directory",
+     [](auto& f) {
+       cut_in_two(f, [](const std::string& name, const std::string& file) {
+         return name == "model.norm.weight" ? "../b" : file;
+       });
+     }},
+    {"is in two files",
+     [](auto& f) {
+       cut_in_two(f, as_it_is);
+       std::filesystem::copy_file(f / "a", f / "c");
+       std::string index = f.read(safetensors::index_name);
+       f.write(safetensors::index_name, index.replace(index.rfind("\"a\""), 3, "\"c\""));
+     }},
+    {"model.safetensors.index.json: has no weight_map",
+     [](auto& f) {
+       cut_in_two(f, as_it_is);
+       f.write(safetensors::index_name, "{}");
+     }},
 };
 
 // Libraries take what they take: the rest is for the model.

@@ -20,15 +20,17 @@ TEST(HfFiles, AreKeptOrReadOrCodeByTheirNames) {
   for (const char* name :
        {"config.json", "generation_config.json", "tokenizer.json", "merges.txt", "LICENSE",
         "LICENSE.txt", "USE_POLICY.md", "model.safetensors", "model.safetensors.index.json",
-        "modeling_own.py", "README.md", "pytorch_model.bin", "chat_template.jinja"})
+        "modeling_own.py", "README.md", "pytorch_model.bin", "chat_template.jinja", "license.md",
+        "MODEL_LICENSE", "COPYING", "tokenizer.model.v3"})
     folder.write(name, "x");
   std::filesystem::create_directory(folder / "tokenizer.model");  // no file
   EXPECT_THAT(files_of_kind(folder.path(), HfFile::config), ElementsAre("config.json"));
   EXPECT_THAT(files_of_kind(folder.path(), HfFile::weights),
               ElementsAre("model.safetensors", "model.safetensors.index.json"));
   EXPECT_THAT(files_of_kind(folder.path(), HfFile::kept),
-              ElementsAre("LICENSE", "LICENSE.txt", "USE_POLICY.md", "chat_template.jinja",
-                          "generation_config.json", "merges.txt", "tokenizer.json"));
+              ElementsAre("COPYING", "LICENSE", "LICENSE.txt", "MODEL_LICENSE", "USE_POLICY.md",
+                          "chat_template.jinja", "generation_config.json", "license.md",
+                          "merges.txt", "tokenizer.json", "tokenizer.model.v3"));
   EXPECT_THAT(files_of_kind(folder.path(), HfFile::code), ElementsAre("modeling_own.py"));
   EXPECT_THAT(files_of_kind(folder.path(), HfFile::not_used),
               ElementsAre("README.md", "pytorch_model.bin"));

@@ -1,4 +1,5 @@
 // Models of Hugging Face into a run and out again: no bit of a tensor changes.
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 
@@ -13,6 +14,7 @@
 #include "runtime/interop/import.h"
 #include "runtime/store/inspect/inspect.h"
 #include "tests/interop/toy_model.h"
+#include "tests/store/toy_step.h"
 
 namespace trireme::interop {
 namespace {
@@ -181,6 +183,32 @@ TEST(HfModel, ThatCannotBeKeptIsNotImported) {
               HasSubstr("config.json: cannot be read: it is missing, or no file"));
 }
 
+TEST(HfModel, ConfigFilesAndWhatIsKeptAreRefusedAtOnce) {
+  const ScratchDirectory from;
+  from.write("config.json", test::config_of("llama", R"(,"hidden_act":"relu","mlp_bias":true)"));
+  from.write("model.safetensors", "cut");
+  std::filesystem::create_symlink("nowhere", from / "LICENSE");
+  const std::string message = message_of([&] { open_model(from.path()); });
+  EXPECT_THAT(message, testing::AllOf(HasSubstr("config.json: hidden_act is \"relu\""),
+                                      HasSubstr("config.json: mlp_bias is true"),
+                                      HasSubstr("model.safetensors: has 3 bytes"),
+                                      HasSubstr("LICENSE is a link to nowhere")));
+  EXPECT_EQ(std::count(message.begin(), message.end(), '\n'), 3) << message;
+}
+
+TEST(HfModel, CodeOfATokenizerIsNoted) {
+  const ScratchDirectory from;
+  write_model(from, llama_config, toy_model(llama_config, "F32"));
+  EXPECT_THAT(open_model(from.path()).config.notes, IsEmpty());
+  from.write("tokenizer_config.json",
+             R"({"auto_map":{"AutoTokenizer":["tokenization_x.T",null]}})");
+  EXPECT_THAT(open_model(from.path()).config.notes,
+              testing::ElementsAre(testing::AllOf(HasSubstr("neither run nor exported"),
+                                                  HasSubstr("tokenization_x.T"))));
+  from.write("tokenizer_config.json", "not JSON");
+  EXPECT_THAT(open_model(from.path()).config.notes, IsEmpty());
+}
+
 TEST(HfModel, AnExportTouchesNothingThatIsNotItsOwn) {
   const ScratchDirectory folder, from;
   write_model(from, llama_config, toy_model(llama_config, "F32"));
@@ -206,6 +234,29 @@ TEST(CheckpointExport, HasTheLogicalNames) {
   EXPECT_EQ(out.tensors.size(), tensors.size());
   EXPECT_TRUE(bytes_of(out, "block.1.mlp.up.weight") ==
               tensor_called(tensors, "model.layers.1.mlp.up_proj.weight").bytes);
+}
+
+TEST(CheckpointExport, TakesTensorsOfAnyDims) {
+  const ScratchDirectory folder;
+  std::filesystem::create_directories(folder / "step");
+  const ToyStep toy(folder / "step", 7);
+  OpenedStep step{folder / "step", toy.manifest};
+  std::erase_if(step.manifest.tensors, [](const auto& each) { return each.dtype != DType::f32; });
+  std::vector<Manifest::Tensor> expected = step.manifest.tensors;
+  for (Manifest::Tensor& tensor : step.manifest.tensors) tensor.name = "parameters/" + tensor.name;
+  std::filesystem::create_directory(folder / "out");
+  export_parameters(step, folder / "out/model.safetensors", {});
+  const safetensors::Directory out = safetensors::open_directory(folder / "out");
+  ASSERT_EQ(out.tensors.size(), expected.size());
+  for (const Manifest::Tensor& tensor : expected) {
+    Box whole{tensor.global, tensor.global};
+    for (int d = 0; d < tensor.global.dims(); ++d) whole.begin[d] = 0;
+    const auto bytes = toy.expected(tensor, whole);
+    EXPECT_EQ(out.find(tensor.name)->shape, tensor.global);
+    EXPECT_TRUE(bytes_of(out, tensor.name) ==
+                std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()))
+        << tensor.global;
+  }
 }
 
 TEST(KeptFiles, AreReplacedWholeAndGoWithTheRun) {

@@ -1,10 +1,13 @@
 // Headers of safetensors files, and directories of them: what is right is read, whatever else is
 // refused with one line.
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/one_line.h"
 #include "runtime/store/safetensors/directory.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/test_name.h"
@@ -64,7 +67,7 @@ TEST_P(BrokenHeaders, AreRefusedWithOneLine) {
   const std::string message = message_of(folder, [&] { read_header(path); });
   EXPECT_THAT(message, HasSubstr(GetParam().says));
   EXPECT_THAT(message, ::testing::StartsWith("model.safetensors: "));
-  EXPECT_THAT(message, Not(HasSubstr("\n")));
+  EXPECT_EQ(message, one_line(message, 2000));
 }
 
 #define TENSOR(shape, offsets) \
@@ -119,6 +122,16 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"{\"" + std::string(1025, 'a') +
                    R"(":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
                "a tensor has a name of 1025 bytes, more than 1024"},
+        Broken{R"({"a\nb":1})", R"(the name of a tensor has control characters: "a\nb")"},
+        Broken{R"({"a":{"dtype":"F\n4","shape":[2],"data_offsets":[0,8]}})",
+               R"(tensor a has the type F\x0a4, which)"},
+        Broken{R"({"a":{"dtype":")" + std::string(3000, 'F') +
+                   R"(","shape":[2],"data_offsets":[0,8]}})",
+               "FFF... (3000 bytes), which this version"},
+        Broken{R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"\u001b[2J":1}})",
+               R"(tensor a has a member \x1b[2J, which)"},
+        Broken{R"({"a\nb":1,"a\nb":2})", R"(two members are called a\x0ab)"},
+        Broken{R"({"__metadata__":{"a\nb":1}})", R"(__metadata__.a\x0ab should be a string)"},
         Broken{R"({"__metadata__":1})", "__metadata__ should be an object"},
         Broken{R"({"__metadata__":{"format":1}})", "__metadata__.format should be a string"},
         Broken{R"({"a":{"dtype":{"a":{"b":{}}}}})", "more than 4 deep"}));
@@ -190,12 +203,29 @@ TEST(SafetensorsDirectory, RefusesAnIndexThatDoesNotFitItsFiles) {
               HasSubstr("has a tensor b, which model.safetensors.index.json does not name"));
   EXPECT_THAT(says(index_of({{"a", x}, {"b", "both.safetensors"}})),
               HasSubstr("tensor a is in two files"));
-  for (const char* name : {"../x.safetensors", "a/b", "..", ""})
+  for (const char* name : {"../x.safetensors", "a/b", "..", "", "a\\nb", "a\\u0000b"})
     EXPECT_THAT(says(index_of({{"a", name}})), HasSubstr("which is no name of a file"));
+  EXPECT_THAT(says(index_of({{"a\\nb", x}})), HasSubstr("has control characters"));
+  EXPECT_THAT(says(index_of({{"a", std::string(300, 'x')}})), HasSubstr("xxx... (300 bytes)\", w"));
   EXPECT_THAT(says("{}"), HasSubstr("model.safetensors.index.json: has no weight_map"));
   EXPECT_THAT(says(R"({"weight_map":[]})"), HasSubstr("weight_map should be an object"));
   EXPECT_THAT(says(R"({"weight_map":{"a":1}})"), HasSubstr("weight_map.a should be a string"));
   EXPECT_THAT(says("x"), HasSubstr("this is not JSON"));
+}
+
+TEST(SafetensorsDirectory, NamesEachBrokenFileAndThoseThatAreMissing) {
+  const ScratchDirectory folder;
+  std::vector<std::pair<std::string, std::string>> index;
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h"}) index.emplace_back(name, name);
+  folder.write("model.safetensors.index.json", index_of(index));
+  for (const char* name : {"b", "c", "d", "e", "f", "g"}) folder.write(name, "cut");
+  folder.write("h", safetensors_of({random_tensor("h", "F32", {5}, 2)}));
+  const std::string message = message_of([&] { open_directory(folder.path()); });
+  EXPECT_THAT(message, HasSubstr("names files that are missing: a\n"));
+  for (const char* name : {"b", "c", "d", "e", "f"})
+    EXPECT_THAT(message, HasSubstr(folder / name + ": has 3 bytes; a safetensors file begins"));
+  EXPECT_THAT(message, ::testing::EndsWith(": and 1 more broken file"));
+  EXPECT_EQ(std::count(message.begin(), message.end(), '\n'), 6);
 }
 
 TEST(SafetensorsDirectory, SaysWhatElseIsThere) {

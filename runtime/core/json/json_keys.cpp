@@ -30,10 +30,13 @@ std::optional<Index> as<Index>(const Json& json) {
   return static_cast<Index>(*real);
 }
 
-/// Without the characters that turn a terminal's line into another.
+constexpr std::size_t most_shown = 60;  // bytes
+
+/// Short, and without the characters that turn a terminal's line into another.
 bool is_plain(const std::string& key) {
-  return std::none_of(key.begin(), key.end(),
-                      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+  return key.size() <= most_shown && std::none_of(key.begin(), key.end(), [](char c) {
+           return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+         });
 }
 
 constexpr const char *a_whole = "a whole number from 1 on", *a_number = "a number",
@@ -42,10 +45,9 @@ constexpr const char *a_whole = "a whole number from 1 on", *a_number = "a numbe
 }  // namespace
 
 std::string shown(const Json& json) {
-  constexpr std::size_t most = 60;
   std::string text = to_text(json);
-  if (text.size() <= most) return text;
-  std::size_t end = most;
+  if (text.size() <= most_shown) return text;
+  std::size_t end = most_shown;
   while ((static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // of no character a part
   return text.substr(0, end) + "...";
 }
@@ -105,7 +107,7 @@ std::vector<std::string> JsonKeys::unread() const {
   std::vector<std::string> all;
   if (const auto* members = std::get_if<Json::Object>(&object_.value))
     for (const auto& [key, value] : *members)
-      if (!read_.contains(key)) all.push_back(is_plain(key) ? key : to_text(Json(key)));
+      if (!read_.contains(key)) all.push_back(is_plain(key) ? key : shown(Json(key)));
   return all;
 }
 

@@ -13,6 +13,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/json.h"
+#include "runtime/core/one_line.h"
 
 namespace trireme {
 
@@ -35,10 +36,10 @@ class JsonKeys {
   bool flag(const char* key, bool absent);
   std::string word(const char* key, const std::string& absent);
 
-  /// More than most_problems are not kept: a hostile file may have millions.
+  /// More than most_problems are not kept: a hostile file may have millions. Each is one line.
   template <class... Parts>
   void problem(const Parts&... parts) {
-    if (problems_.size() < most_problems) problems_.push_back(str(where_, parts...));
+    if (problems_.size() < most_problems) problems_.push_back(one_line(str(where_, parts...)));
   }
   /// Members that nothing has asked for.
   std::vector<std::string> unread() const;
@@ -56,7 +57,7 @@ class JsonKeys {
   std::set<std::string, std::less<>> read_;
 };
 
-/// A value as it would be written, shortened.
+/// A value as it would be written, shortened; a text has quotation marks.
 std::string shown(const Json& json);
 
 }  // namespace trireme

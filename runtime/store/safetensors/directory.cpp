@@ -4,17 +4,20 @@
 #include <map>
 #include <set>
 
+#include <limits.h>
 #include <sys/stat.h>
 
 #include "trireme/core/error.h"
 
 #include "runtime/core/json.h"
+#include "runtime/core/one_line.h"
 #include "runtime/store/file.h"
 
 namespace trireme::safetensors {
 namespace {
 
 constexpr JsonLimits index_limits{most_header_bytes, Index{4} << 20, 8};
+constexpr std::size_t most_shown = 60;  // bytes of a name of a file, in a message
 
 bool is_file(const std::string& path) {
   struct stat status {};
@@ -23,7 +26,7 @@ bool is_file(const std::string& path) {
 
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
-         name.find('\0') == std::string::npos;
+         one_line(name, NAME_MAX) == name;
 }
 
 /// What to do about a directory without safetensors files.
@@ -51,8 +54,9 @@ FileOfTensor parse_index(const std::string& text) {
   FileOfTensor files;
   for (const auto& [tensor, value] : *members) {
     const auto* name = std::get_if<std::string>(&value.value);
+    check_name(tensor);
     require(name != nullptr, "weight_map.", tensor, " should be a string");
-    require(is_plain_name(*name), "weight_map.", tensor, " is \"", *name,
+    require(is_plain_name(*name), "weight_map.", tensor, " is \"", one_line(*name, most_shown),
             "\", which is no name of a file in this directory");
     files.emplace(tensor, *name);
   }
@@ -68,16 +72,15 @@ FileOfTensor read_index(const std::string& path) {
   }
 }
 
-/// `names`: of the index, or the single file.
-void check_files(const std::string& path, const std::set<std::string>& names) {
-  constexpr Index most_shown = 5;
+/// Those of `names` that are no files in `path`; "": none.
+std::string missing_files(const std::string& path, const std::set<std::string>& names) {
+  constexpr Index most_listed = 5;
   std::string missing;
   Index count = 0;
   for (const std::string& name : names)
-    if (!is_file(path + '/' + name) && ++count <= most_shown)
+    if (!is_file(path + '/' + name) && ++count <= most_listed)
       missing += (missing.empty() ? "" : ", ") + name;
-  require(count == 0, path, ": ", index_name, " names files that are missing: ", missing,
-          count > most_shown ? str(" and ", count - most_shown, " more") : "");
+  return missing + (count > most_listed ? str(" and ", count - most_listed, " more") : "");
 }
 
 /// Adds the tensors of a file, and its header to `sums`.
@@ -94,6 +97,25 @@ void add_file(Directory& directory, const std::string& name, std::string& sums) 
   for (const StoredTensor& tensor : file.header.tensors)
     directory.tensors.push_back({tensor.name, tensor.type, tensor.shape, index,
                                  file.data_begin + tensor.begin, tensor.end - tensor.begin});
+}
+
+/// Adds all files, and their headers to `sums`. Throws: Error with a line for each broken one, the
+/// first few, and one for those that are missing.
+void add_files(Directory& directory, const std::set<std::string>& names, std::string& sums) {
+  constexpr Index most_listed = 5;
+  std::string problems;
+  if (const std::string missing = missing_files(directory.path, names); !missing.empty())
+    problems = str(directory.path, ": ", index_name, " names files that are missing: ", missing);
+  Index broken = 0;
+  for (const std::string& name : names) try {
+      if (is_file(directory.path + '/' + name)) add_file(directory, name, sums);
+    } catch (const Error& error) {
+      if (++broken <= most_listed) problems += str(problems.empty() ? "" : "\n", error.what());
+    }
+  if (broken > most_listed)
+    problems += str('\n', directory.path, ": and ", broken - most_listed, " more broken file",
+                    broken - most_listed == 1 ? "" : "s");
+  require(problems.empty(), problems);
 }
 
 /// `directory.tensors`, by name, are those of the index, each in its file.
@@ -142,9 +164,8 @@ Directory open_directory(const std::string& path) {
     names.clear();
     for (const auto& [tensor, file] : index) names.insert(file);
   }
-  check_files(path, names);
   std::string sums;
-  for (const std::string& name : names) add_file(directory, name, sums);
+  add_files(directory, names, sums);
   directory.headers = checksum(sums.data(), static_cast<Index>(sums.size()));
   std::sort(directory.tensors.begin(), directory.tensors.end(),
             [](const LocatedTensor& a, const LocatedTensor& b) { return a.name < b.name; });

@@ -8,6 +8,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/json.h"
+#include "runtime/core/one_line.h"
 #include "runtime/store/file.h"
 #include "runtime/store/manifest_check.h"
 
@@ -17,6 +18,7 @@ namespace {
 constexpr JsonLimits json_limits{most_header_bytes, Index{4} << 20, 4};
 constexpr const char* metadata_name = "__metadata__";
 constexpr std::size_t header_alignment = 8;
+constexpr std::size_t most_shown = 60;  // bytes of other words than names, in a message
 
 struct Type {
   std::string_view name;
@@ -68,8 +70,8 @@ Shape parse_shape(const Json::Array& extents, const std::string& name) {
 Index bytes_of(const StoredTensor& tensor) {
   const auto* type = std::find_if(types.begin(), types.end(),
                                   [&](const Type& each) { return each.name == tensor.type; });
-  require(type != types.end(), "tensor ", tensor.name, " has the type ", tensor.type,
-          ", which this version of trireme does not know");
+  require(type != types.end(), "tensor ", tensor.name, " has the type ",
+          one_line(tensor.type, most_shown), ", which this version of trireme does not know");
   Index bytes = type->bytes;
   bool empty = false;
   for (const Index extent : tensor.shape) {
@@ -82,23 +84,13 @@ Index bytes_of(const StoredTensor& tensor) {
   return empty ? 0 : bytes;
 }
 
-/// Of a tensor: names stand in messages.
-void check_name(const std::string& name) {
-  constexpr std::size_t most = 1024;
-  require(!name.empty(), "a tensor has no name");
-  require(name.size() <= most, "a tensor has a name of ", name.size(), " bytes, more than ", most);
-  require(std::none_of(name.begin(), name.end(),
-                       [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }),
-          "the name of a tensor has control characters: ", to_text(Json(name)));
-}
-
 StoredTensor parse_tensor(const std::string& name, const Json& json) {
+  check_name(name);
   require(std::holds_alternative<Json::Object>(json.value), "tensor ", name,
           " should be an object with dtype, shape and data_offsets");
-  check_name(name);
   for (const auto& [key, value] : std::get<Json::Object>(json.value))
     require(key == "dtype" || key == "shape" || key == "data_offsets", "tensor ", name,
-            " has a member ", key, ", which the format does not know");
+            " has a member ", one_line(key, most_shown), ", which the format does not know");
   StoredTensor tensor{name, member<std::string>(json, name, "dtype", "a string"),
                       parse_shape(member<Json::Array>(json, name, "shape", "an array"), name)};
   const auto& offsets = member<Json::Array>(json, name, "data_offsets", "an array");
@@ -119,7 +111,7 @@ KeyValues parse_metadata(const Json& json) {
   KeyValues metadata;
   for (const auto& [key, value] : *members) {
     const auto* text = std::get_if<std::string>(&value.value);
-    require(text != nullptr, metadata_name, ".", key, " should be a string");
+    require(text != nullptr, metadata_name, ".", one_line(key, most_shown), " should be a string");
     metadata.emplace_back(key, *text);
   }
   return metadata;
@@ -140,6 +132,14 @@ void check_tiling(const std::vector<StoredTensor>& tensors, Index data_bytes) {
 }
 
 }  // namespace
+
+void check_name(const std::string& name) {
+  constexpr std::size_t most = 1024;
+  require(!name.empty(), "a tensor has no name");
+  require(name.size() <= most, "a tensor has a name of ", name.size(), " bytes, more than ", most);
+  require(one_line(name, most) == name,
+          "the name of a tensor has control characters: ", to_text(Json(name)));
+}
 
 Header parse_header(std::string_view text, Index data_bytes) {
   require(text.starts_with('{'), "the header should begin with {");

@@ -31,6 +31,10 @@ struct Header {
   KeyValues metadata;                 // of "__metadata__"
 };
 
+/// Of a tensor, as it stands in messages. Throws: Error when it is empty, long, or has control
+/// characters.
+void check_name(const std::string& name);
+
 /// Of the JSON before `data_bytes` of data. Bounded memory for any text. Throws: Error that names
 /// the tensor.
 Header parse_header(std::string_view json, Index data_bytes);

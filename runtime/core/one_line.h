@@ -1,0 +1,15 @@
+// Text of files that anybody may have written, as a part of a message.
+//
+// Not installed; modules above may include it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace trireme {
+
+/// Control characters, which end a line or command a terminal, as \x1b. Of more than `most` bytes
+/// the first ones, and how many there are.
+std::string one_line(std::string_view text, std::size_t most = 500);
+
+}  // namespace trireme

@@ -116,6 +116,13 @@ void add_steps(const TrainingTask& task, Question& question) {
                           {"--train-iters", std::to_string(static_cast<Index>(steps))});
 }
 
+/// train_gpt takes the length of sequences from no model directory.
+void add_length(const TrainingTask& task, const Words& words, Question& question) {
+  if (words.hf.empty() || task.given("--seq-length")) return;
+  question.words.insert(question.words.end(),
+                        {"--seq-length", std::to_string(task.model().seq_length)});
+}
+
 Question make_question(const CommandLine& command, const Words& words, Problems& problems) {
   Question question;
   question.words = training_words(command, words);
@@ -301,6 +308,7 @@ int plan(int argc, char** argv) {
             problems.add("--cluster ", words.cluster, " ", problem);
         if (question.cluster.groups.size() > 1 && words.tries > 0)
           problems.add("--try ", words.tries, ": layouts over several types of GPUs are not tried");
+        add_length(*task, words, question);
         add_steps(*task, question);
       },
       [&] {

@@ -211,6 +211,8 @@ KeyValues load_initial_values(const Context& context, const FlatParameters& flat
                                          : std::numeric_limits<Index>::max();
     });
   }
+  for (const std::string& note : model.config.notes)
+    context.log().info(str("--load-hf ", o.load_hf, ": ", note));
   const ReadByAll read = read_all(context, flat, model);
   context.log().info(fmt::format("loaded {} from {}: {} read in {:.0f} ms, {:.2f} GB/s",
                                  model.config.model_type, o.load_hf, show_bytes(read.bytes),

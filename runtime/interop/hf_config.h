@@ -46,6 +46,8 @@ HfConfig parse_hf_config(std::string_view text, std::vector<std::string>& proble
 /// Of a file. Throws: Error with all problems, a line each, behind the path.
 HfConfig read_hf_config(const std::string& path);
 
+/// In tokens.
+Index longest_sequence(const HfConfig& config);
 /// What is wrong with samples of `seq_length` tokens, a sentence each.
 std::vector<std::string> length_problems(const HfConfig& config, Index seq_length);
 

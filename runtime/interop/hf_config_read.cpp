@@ -56,7 +56,7 @@ void read_activation(JsonKeys& keys, const char* key, const char* absent, HfConf
   else if (!gated && word == "gelu")
     config.model.mlp = MlpKind::gelu_erf;
   else
-    keys.problem(key, " is \"", word, "\"; trireme has ",
+    keys.problem(key, " is ", shown(word), "; trireme has ",
                  gated ? "silu" : "gelu_new, gelu_pytorch_tanh and gelu", " for ",
                  config.model_type);
 }
@@ -226,10 +226,8 @@ void read_common(JsonKeys& keys, const Family& family, HfConfig& config) {
 Index usual_length(const HfConfig& config) {
   const RotaryScaling& s = config.model.rotary_scaling;
   const bool scaled = s.kind == RotaryScalingKind::llama3 || s.kind == RotaryScalingKind::yarn;
-  Index tokens = config.max_positions;
-  if (scaled) tokens = std::min(tokens, s.original_positions);
-  for (const LengthLimit& limit : config.limits) tokens = std::min(tokens, limit.tokens);
-  return tokens;
+  const Index longest = longest_sequence(config);
+  return scaled ? std::min(longest, s.original_positions) : longest;
 }
 
 }  // namespace
@@ -263,7 +261,9 @@ HfConfig parse_hf_config(std::string_view text, Problems& problems) {
   config.model_type = keys.word("model_type", "");
   const Family* family = find_family(config.model_type);
   if (family == nullptr) {
-    keys.problem("model_type is \"", config.model_type, "\"; trireme trains ", listed_families());
+    keys.problem("model_type is ", shown(config.model_type), "; trireme trains ",
+                 listed_families());
+    read_code(keys, config);
     return config;
   }
   const std::size_t before = problems.size();
@@ -298,6 +298,12 @@ HfConfig read_hf_config(const std::string& path) {
     all += (all.empty() ? "" : "\n") + str(path, ": ", problem);
   require(problems.empty(), all);
   return config;
+}
+
+Index longest_sequence(const HfConfig& config) {
+  Index tokens = config.max_positions;
+  for (const LengthLimit& limit : config.limits) tokens = std::min(tokens, limit.tokens);
+  return tokens;
 }
 
 std::vector<std::string> length_problems(const HfConfig& config, Index seq_length) {

@@ -17,6 +17,20 @@ interop::HfConfig read_config(const CheckpointOptions& options, const std::strin
   return interop::read_hf_config(directory + "/config.json");
 }
 
+/// The length decides on time and memory, and models allow very long ones: it is given, and never
+/// taken from the file. Positions beyond the table of a GPT-2 are the gate's affair.
+void check_length(const CheckpointOptions& options, const interop::HfConfig& config, Index given,
+                  Problems& problems) {
+  if (given == 0)
+    problems.add("--load-hf ", options.load_hf, ": give --seq-length, at most ",
+                 interop::longest_sequence(config), "; it is not taken from config.json");
+  for (const std::string& problem : interop::length_problems(config, given)) problems.add(problem);
+  if (config.model.position == PositionKind::rotary && given > config.max_positions)
+    problems.add("--seq-length ", given, " is too long: max_position_embeddings in config.json of ",
+                 "--load-hf ", options.load_hf, " is ", config.max_positions,
+                 "; a model of longer sequences says so there");
+}
+
 }  // namespace
 
 std::optional<SavedOptions> read_hf_options(const CheckpointOptions& options,
@@ -32,9 +46,7 @@ std::optional<SavedOptions> read_hf_options(const CheckpointOptions& options,
     SavedOptions found{options_of(config.model), directory + "/config.json", "--load-hf"};
     if (given.vocab_size > config.model.vocab_size)
       std::erase_if(found.options, [](const auto& each) { return each.first == "--vocab-size"; });
-    const Index length = given.seq_length > 0 ? given.seq_length : config.model.seq_length;
-    for (const std::string& problem : interop::length_problems(config, length))
-      problems.add(problem);
+    check_length(options, config, given.seq_length, problems);
     return found;
   } catch (const std::exception& error) {
     problems.add_lines("--load-hf ", error.what());

@@ -16,6 +16,7 @@
 #include "tests/interop/toy_model.h"
 #include "tests/support/checkpoint_jobs.h"
 #include "tests/support/checkpoint_state.h"
+#include "tests/support/kill_job.h"
 
 namespace trireme::test {
 namespace {
@@ -40,6 +41,12 @@ struct HuggingFace {
   }
   std::string training(const Layout& layout, const std::string& options) const {
     return jobs.training(layout, "--load-hf " + from.path() + " " + options);
+  }
+  /// Of train_gpt.
+  std::string arguments(const Layout& layout, const std::string& options) const {
+    const std::string words =
+        jobs.program(layout.options + " --load-hf " + from.path() + " " + options);
+    return words.substr(words.find(' '));
   }
   std::string training(const std::string& options) const {
     return training({"one rank", 1, "--micro-batch-size 4"}, options);
@@ -142,24 +149,33 @@ TEST(LoadHf, TheSameCommandStartsAndRestartsWithoutADifference) {
   std::filesystem::create_directory(hf.from.path());  // for the destructor
 }
 
-// Once before it has saved anything, and once between saves.
+// All ranks: while they read, before anything is saved, and between saves.
 TEST(LoadHf, AJobThatIsKilledLosesNothing) {
   const HuggingFace hf(bytes_gpt2);
+  const Layout& layout = layouts[1];
   const std::string run = hf.jobs / "run", straight = hf.jobs / "straight";
-  const auto command = [&](const std::string& directory, Index steps) {
-    return hf.training(str("--train-iters ", steps, " --save-interval 1 --save ", directory,
-                           " --load ", directory));
+  const auto options = [&](const std::string& directory, Index steps) {
+    return str("--train-iters ", steps, " --save-interval 1 --save ", directory, " --load ",
+               directory);
   };
   const auto kill_when = [&](auto&& is_time) {
-    BackgroundProcess job("exec " + command(run, 100000), hf.jobs / "killed");
-    EXPECT_TRUE(wait_until([&] { return is_time(job.output()); })) << job.output();
+    const std::string log = hf.jobs / "killed";
+    KillableJob job(str(TRIREME_MPIRUN " --timeout 120 -np ", layout.ranks),
+                    TRIREME_BIN_DIR "/train_gpt", hf.arguments(layout, options(run, 100000)), log);
+    EXPECT_TRUE(wait_until([&] { return is_time(read_text(log)); })) << read_text(log);
+    EXPECT_TRUE(job.kill(Victim::all, 0));
+    job.wait();
+    job.wait_until_gone();
   };
+  kill_when([](const std::string& output) { return count(output, "memory planned") > 0; });
   kill_when([](const std::string& output) { return count(output, "loaded gpt2 from") > 0; });
-  std::filesystem::remove(run + "/metrics.jsonl");
   kill_when([&](const std::string&) { return committed_steps(run).size() >= 2; });
   const Index steps = committed_steps(run).front() + 2;
-  EXPECT_THAT(hf.jobs.succeed(command(run, steps)), HasSubstr(str("loaded step ", steps - 2)));
-  hf.jobs.succeed(command(straight, steps));
+  const auto finish = [&](const std::string& directory) {
+    return hf.jobs.succeed(hf.training(layout, options(directory, steps)));
+  };
+  EXPECT_THAT(finish(run), HasSubstr(str("loaded step ", steps - 2)));
+  finish(straight);
   const std::string step = fmt::format("/step-{:06}", steps);
   EXPECT_EQ(first_difference(read_checkpoint(straight + step), read_checkpoint(run + step)), "");
 }
@@ -196,6 +212,31 @@ TEST(LoadHf, RefusesWhatDoesNotFitWithALineEachBeforeItStarts) {
   EXPECT_THAT(refused(""), HasSubstr("model_type is \"bloom\""));
   std::filesystem::remove(hf.from / "config.json");
   EXPECT_THAT(refused(""), HasSubstr("has no config.json"));
+}
+
+// The longest sequence of a model can need more memory than any machine has.
+TEST(LoadHf, TheLengthOfSequencesIsGivenAndNotTakenFromTheFile) {
+  HuggingFace hf(bytes_llama);
+  hf.jobs.model = "";
+  const std::string run = hf.jobs / "run";
+  const Outcome none = hf.jobs.run(hf.training("--train-iters 1 --save " + run));
+  EXPECT_EQ(none.exit_code, 64) << none.output;
+  EXPECT_THAT(none.output, HasSubstr("--load-hf " + hf.from.path() +
+                                     ": give --seq-length, at most 64; it is not taken from"));
+  EXPECT_FALSE(std::filesystem::exists(run));
+  const Outcome more = hf.jobs.run(hf.training("--seq-length 65 --train-iters 1 --save " + run));
+  EXPECT_EQ(more.exit_code, 64) << more.output;
+  EXPECT_THAT(more.output, HasSubstr("--seq-length 65 is too long: max_position_embeddings in "
+                                     "config.json of --load-hf " +
+                                     hf.from.path() + " is 64"));
+  hf.jobs.succeed(hf.training("--seq-length 64 --train-iters 1"));
+}
+
+TEST(LoadHf, SaysWhatItDoesNotTakeOver) {
+  const HuggingFace hf(interop::with(bytes_gpt2, "resid_pdrop", "0.1"));
+  const std::string output = hf.jobs.succeed(hf.training(layouts[2], "--train-iters 1"));
+  EXPECT_EQ(count(output, "resid_pdrop 0.1 is not taken over: --hidden-dropout decides"), 1)
+      << output;
 }
 
 TEST(LoadHf, NodesWhoseFilesDifferAreRefused) {
@@ -266,7 +307,8 @@ TEST(LoadHf, APlanOfALargeModelReadsNoTensor) {
                      R"("intermediate_size":28672,"max_position_embeddings":8192,)"
                      R"("rms_norm_eps":1e-5,"rope_theta":500000.0})");
   const Outcome outcome = run_shell(TRIREME_BIN_DIR "/train_gpt --load-hf " + folder.path() +
-                                        " --tp 8 --bf16 --plan-only=64,H100-SXM && cat /proc/$$/io",
+                                        " --seq-length 8192 --tp 8 --bf16 --plan-only=64,H100-SXM"
+                                        " && cat /proc/$$/io",
                                     folder / "log");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   const std::size_t read = outcome.output.find("rchar: ");  // by the shell and its children

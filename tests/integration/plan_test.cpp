@@ -119,6 +119,8 @@ TEST_F(Planned, ModelsOfHuggingFaceAreThoseOfTheirOptions) {
   for (const char* field : {"parameters", "tokens_per_step", "best"})
     EXPECT_EQ(to_text(*one.find(field)), to_text(*other.find(field))) << field;
   EXPECT_THAT(words_of_train_gpt(*one.find("command")), StartsWith(" --load-hf " + folder_.path()));
+  // train_gpt takes no length from a model.
+  EXPECT_THAT(words_of_train_gpt(*one.find("command")), HasSubstr(" --seq-length 128"));
 }
 
 TEST_F(Planned, OnTooFewGpusIsRefusedWithTheLeastNeedAndWhatWouldFit) {

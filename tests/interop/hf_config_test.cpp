@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/core/one_line.h"
 #include "tests/interop/hf_configs.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch_directory.h"
@@ -40,6 +41,7 @@ TEST(HfConfig, SaysTypeLengthsAndWhatItDoesNotUse) {
   EXPECT_EQ(llama.max_positions, 131072);
   EXPECT_EQ(llama.model.seq_length, 8192);  // of the first training
   EXPECT_THAT(llama.limits, IsEmpty());
+  EXPECT_EQ(longest_sequence(llama), 131072);
   EXPECT_THAT(llama.not_used, ElementsAre("bos_token_id", "eos_token_id", "pretraining_tp",
                                           "transformers_version", "use_cache"));
   const HfConfig gpt = read(gpt2);
@@ -164,7 +166,7 @@ TEST_P(BrokenConfig, HasOneProblemOnOneLine) {
   std::vector<std::string> problems;
   parse_hf_config(GetParam().text, problems);
   ASSERT_EQ(problems.size(), 1u) << testing::PrintToString(problems);
-  EXPECT_THAT(problems.front(), testing::Not(HasSubstr("\n")));
+  EXPECT_EQ(problems.front(), one_line(problems.front()));
   for (const std::string& part : GetParam().parts) EXPECT_THAT(problems.front(), HasSubstr(part));
 }
 
@@ -177,6 +179,15 @@ const Broken broken[] = {
     {"{\"vocab_size\": 1, \"vocab_size\": 2}", {"two members are called vocab_size"}},
     {"{}", {"model_type is \"\"; trireme trains gpt2, llama, mistral, qwen2 and qwen3"}},
     {with(llama_31, "model_type", "\"gemma3_text\""), {"model_type is \"gemma3_text\""}},
+    {with(llama_31, "model_type", R"("\u001b[31mX\nfoo: ok")"),
+     {R"(model_type is "\u001b[31mX\nfoo: ok"; trireme trains)"}},
+    {with(llama_31, "model_type", '"' + std::string(3 << 20, 'x') + '"'),
+     {"model_type is \"xxx", "...; trireme trains gpt2"}},
+    {with(llama_31, "hidden_act", '"' + std::string(3 << 20, 'x') + '"'),
+     {"...; trireme has silu"}},
+    {scaled(R"({"rope_type": "a\nb"})"), {R"(rope_type is "a\nb"; trireme has)"}},
+    {scaled(R"({"rope_type": "linear", "factor": 2, "a\nb": 1})"),
+     {R"(rope_scaling."a\nb" is not understood)"}},
     {without(llama_31, "hidden_size"), {"hidden_size is missing; expected a whole number"}},
     {with(llama_31, "hidden_size", "\"4096\""), {"hidden_size is \"4096\"; expected a whole"}},
     {with(llama_31, "hidden_size", "4096.5"), {"hidden_size is 4096.5"}},
@@ -251,6 +262,14 @@ TEST(HfConfig, AllThatIsNotUnderstoodIsSaidAtOnceWithTheFile) {
               HasSubstr("large.json: has more than 16777216 bytes"));
 }
 
+TEST(HfConfig, CodeOfAnUnknownModelIsNamedToo) {
+  std::vector<std::string> problems;
+  parse_hf_config(R"({"model_type": "internlm2", "auto_map": {"AutoModel": "modeling_x.X"}})",
+                  problems);
+  EXPECT_THAT(problems,
+              ElementsAre(HasSubstr("model_type is \"internlm2\""), HasSubstr("modeling_x.X")));
+}
+
 TEST(HfConfig, CodeThatIsNotTheModelIsANote) {
   const HfConfig config =
       read(with(llama_31, "auto_map", R"({"AutoTokenizer": ["tokenization_x.T", null]})"));
@@ -277,6 +296,10 @@ TEST(HfConfigOf, AModelReadsAsTheModel) {
     const HfConfig again = read(to_text(json));
     EXPECT_EQ(again.model.identity(), model.identity()) << name;
     EXPECT_EQ(again.dtype, "bfloat16");
+    for (const char* key : {"bos_token_id", "eos_token_id"}) {  // not transformers' 1 and 2
+      ASSERT_NE(json.find(key), nullptr) << name;
+      EXPECT_EQ(to_text(*json.find(key)), "null") << name;
+    }
     EXPECT_THAT(again.limits, IsEmpty()) << name;
   }
 }

@@ -235,8 +235,9 @@ Index Checkpointer::bytes_of_other_snapshots(const Context& context, const std::
   return checkpoint::MemoryTier::bytes_of_others(context, own);
 }
 
-Index Checkpointer::loading_bytes(const Context& context, const FlatLayout& flat) {
-  return trireme::loading_bytes(context, flat);
+Index Checkpointer::loading_bytes(const Context& context, const FlatLayout& flat,
+                                  DeviceKind device) {
+  return trireme::loading_bytes(context, flat, device);
 }
 
 std::optional<TrainingProgress> Checkpointer::load(const DataSource& train) {

@@ -334,7 +334,7 @@ bool saves_where_it_loads(const CheckpointOptions& options) {
   return canonical(options.save) == canonical(options.load);
 }
 
-Index loading_bytes(const Context& context, const FlatLayout& flat) {
+Index loading_bytes(const Context& context, const FlatLayout& flat, DeviceKind device) {
   const Options& o = context.options();
   if (o.checkpoint.load.empty() && o.checkpoint.load_hf.empty()) return 0;
   const auto states = static_cast<Index>(Optimizer::state_names(o.optimizer).size());
@@ -350,7 +350,7 @@ Index loading_bytes(const Context& context, const FlatLayout& flat) {
   if (moments) add(flat.slice_extents(FlatBuffer::state), states);
   SavedScalars scalars;
   for (const Wanted& w : wanted_scalars(scalars)) wide += w.box.count() * size_bytes(w.dtype);
-  const bool direct = context.device().kind() == DeviceKind::cpu;
+  const bool direct = device == DeviceKind::cpu;
   return std::max(reading_bytes(direct, wide, reading_threads(o)),
                   reading_bytes(false, narrow, reading_threads(o)));
 }

@@ -40,8 +40,8 @@ struct Loaded {
 };
 
 /// Host bytes that load_checkpoint takes while it reads, for the memory plan; none without --load.
-/// `flat` need not be bound.
-Index loading_bytes(const Context& context, const FlatLayout& flat);
+/// `flat` need not be bound; `device`: on which it is.
+Index loading_bytes(const Context& context, const FlatLayout& flat, DeviceKind device);
 
 /// Collective. Loads the parameters and, depending on the scope, the moments from the newest valid
 /// step of --load or of the memory of the nodes, or from --ckpt-step. Returns nothing when there is

@@ -131,7 +131,7 @@ MemoryNeed memory_need(const Context& context, const PlannedTraining& plan) {
   return rank_memory(plan, [&](const PlannedTraining&, MemoryNeed& need) {
     need.checkpoint = Checkpointer::bytes(context, plan.flat, plan.spec.optimizer);
     need.snapshots = Checkpointer::snapshot_bytes(context, plan.flat, plan.spec.optimizer);
-    need.loading = Checkpointer::loading_bytes(context, plan.flat);
+    need.loading = Checkpointer::loading_bytes(context, plan.flat, plan.device.kind);
   });
 }
 

@@ -109,6 +109,8 @@ void print(const Shown& shown) {
   if (!shown.options.empty())
     std::cout << "  " << config.model_type << ": " << config.model.describe() << '\n'
               << "  options: " << words_of(shown.options) << '\n';
+  if (config.max_positions > 0)
+    std::cout << "  --seq-length: at most " << config.max_positions << ", its positions\n";
   for (const interop::LengthLimit& limit : config.limits)
     std::cout << "  --seq-length: at most " << limit.tokens << ", because " << limit.reason << '\n';
   if (!shown.files.tensors.empty())

@@ -299,8 +299,8 @@ void declare_gpt_options(CommandLine& command, Options& options, GptOptions& gpt
   take_from_checkpoints(command, first);
   command.text(
       "--load-hf", options.checkpoint.load_hf, "DIR",
-      "directory of a Hugging Face model (config.json, safetensors files): its options and "
-      "its weights, to begin with where --load has no checkpoint");
+      "directory of a Hugging Face model (config.json, safetensors): its options and weights, "
+      "to begin with where --load has no checkpoint; needs --seq-length");
   declare_execution(command, gpt.model);
   declare_plan(command, gpt);
   command.group("Data");

@@ -46,6 +46,16 @@ class HfShow : public testing::Test {
   ScratchDirectory folder_, log_;
 };
 
+// As --load-hf does.
+TEST_F(HfShow, RefusesFilesThatCannotBeKept) {
+  folder_.write("config.json", small);
+  write_weights(small);
+  std::filesystem::create_symlink("nowhere", folder_ / "LICENSE");
+  const Outcome shown = run();
+  EXPECT_EQ(shown.exit_code, 64) << shown.output;
+  EXPECT_THAT(shown.output, HasSubstr("LICENSE is a link to nowhere, which is not there"));
+}
+
 TEST_F(HfShow, PrintsOptionsTensorsAndWhatIsNotUsed) {
   folder_.write("config.json", small);
   folder_.write("tokenizer.json", "{}");
@@ -57,6 +67,7 @@ TEST_F(HfShow, PrintsOptionsTensorsAndWhatIsNotUsed) {
               AllOf(HasSubstr("qwen3: 1 layers, width 32, 16 heads in 8 groups of 128 channels"),
                     HasSubstr("--kv-channels 128"), HasSubstr("--qk-layernorm"),
                     HasSubstr("--position-embedding-type rope"), HasSubstr("--rotary-base 1000000"),
+                    HasSubstr("--seq-length: at most 40960, its positions"),
                     HasSubstr("weights: 13 tensors in 1 file"),
                     HasSubstr("kept beside a run: tokenizer.json"),
                     HasSubstr("code, never run: modeling_own.py"), HasSubstr("keys not used: ")));

@@ -67,7 +67,7 @@ TEST_F(HfShow, PrintsOptionsTensorsAndWhatIsNotUsed) {
               AllOf(HasSubstr("qwen3: 1 layers, width 32, 16 heads in 8 groups of 128 channels"),
                     HasSubstr("--kv-channels 128"), HasSubstr("--qk-layernorm"),
                     HasSubstr("--position-embedding-type rope"), HasSubstr("--rotary-base 1000000"),
-                    HasSubstr("--seq-length: at most 40960, its positions"),
+                    HasSubstr("--seq-length: at most 32768, its positions"),
                     HasSubstr("weights: 13 tensors in 1 file"),
                     HasSubstr("kept beside a run: tokenizer.json"),
                     HasSubstr("code, never run: modeling_own.py"), HasSubstr("keys not used: ")));

@@ -11,9 +11,8 @@
 
 #include "runtime/store/inspect/inspect.h"
 #include "runtime/store/safetensors/directory.h"
-#include "tests/interop/golden_cases.h"
+#include "tests/interop/golden_model.h"
 #include "tests/interop/hf_configs.h"
-#include "tests/interop/toy_model.h"
 #include "tests/support/checkpoint_jobs.h"
 #include "tests/support/checkpoint_state.h"
 #include "tests/support/kill_job.h"
@@ -70,38 +69,14 @@ std::string fact(const OpenedStep& step, const std::string& name) {
 class LoadHfGolden : public testing::TestWithParam<std::string> {
  protected:
   LoadHfGolden() {
-    const std::filesystem::path written = std::filesystem::path(GetParam()).replace_extension();
-    model_ =
-        std::filesystem::exists(written) ? str(written.string(), "/float32") : write_from_formula();
     TokenFileWriter corpus(jobs_ / "data", TokenType::u8);
     corpus.add(std::span<const std::int32_t>(golden_tokens()));
     corpus.end_document();
     corpus.finish();
   }
 
-  /// Returns: its directory.
-  std::string write_from_formula() {
-    std::vector<RawTensor> tensors = toy_model(golden_.config(), "F32");
-    for (const interop::HfView& view : interop::hf_views(config_.model_type, config_.model)) {
-      std::string& bytes = tensor_called(tensors, view.hf).bytes;
-      const Index columns = view.shape.dims() == 2 ? view.shape[1] : 1;
-      for (Index i = 0; i < view.shape.count(); ++i) {
-        const Index row = view.first_row + i / columns, column = i % columns;
-        const Index to = view.transposed ? column * view.hf_shape[1] + row : row * columns + column;
-        const float x = golden_weight(view.logical, view.shape.dims(), i);
-        std::memcpy(bytes.data() + to * static_cast<Index>(sizeof x), &x, sizeof x);
-      }
-    }
-    write_model(from_, golden_.config(), tensors, 2);
-    return from_.path();
-  }
-
-  GoldenCase golden_{GetParam()};
-  std::vector<std::string> problems_;
-  interop::HfConfig config_ = interop::parse_hf_config(golden_.config(), problems_);
+  const GoldenModel model_{GetParam()};
   CheckpointJobs jobs_{"--seq-length 24 --split 1,0 --train-iters 1 --lr 1e-3"};
-  ScratchDirectory from_;
-  std::string model_;
 };
 INSTANTIATE_TEST_SUITE_P(Families, LoadHfGolden, testing::ValuesIn(golden_cases()), name_of_case);
 
@@ -109,17 +84,18 @@ INSTANTIATE_TEST_SUITE_P(Families, LoadHfGolden, testing::ValuesIn(golden_cases(
 // bit, whatever the layout.
 TEST_P(LoadHfGolden, EveryLayoutBeginsAsInTransformers) {
   std::vector<std::string> sums;
-  const TransformerConfig& model = config_.model;
+  const TransformerConfig& model = model_.config().model;
   for (const Layout& layout : layouts) {
     // Random cases, not those of the tree.
     const bool odd = model.kv_heads() % 2 != 0 || model.num_layers % 2 != 0;
     if (odd && layout.ranks == 4) continue;
     const std::string run = jobs_ / layout.name, prefix = jobs_ / "dump";
-    jobs_.succeed(jobs_.training(layout, str("--load-hf ", model_, " --save '", run, "' --metrics ",
-                                             prefix, ".jsonl --dump-tensors ", prefix)));
+    jobs_.succeed(
+        jobs_.training(layout, str("--load-hf ", model_.path(), " --save '", run, "' --metrics ",
+                                   prefix, ".jsonl --dump-tensors ", prefix)));
     const TrainingRun trained = read_training_run(prefix);
-    golden_.expect_training(layout.name, trained.steps.front().loss, trained.gradients.tensors,
-                            golden_batch * golden_sequence);
+    model_.golden().expect_training(layout.name, trained.steps.front().loss,
+                                    trained.gradients.tensors, golden_batch * golden_sequence);
     sums.push_back(fact(open_step(run + "/step-000001"), "values xxh3"));
     EXPECT_EQ(sums.back(), sums.front()) << layout.name;
     EXPECT_TRUE(std::filesystem::exists(run + "/hf/config.json"));

@@ -235,9 +235,8 @@ Index Checkpointer::bytes_of_other_snapshots(const Context& context, const std::
   return checkpoint::MemoryTier::bytes_of_others(context, own);
 }
 
-Index Checkpointer::loading_bytes(const Context& context, const FlatLayout& flat,
-                                  DeviceKind device) {
-  return trireme::loading_bytes(context, flat, device);
+Index Checkpointer::loading_bytes(const Context& c, const FlatLayout& flat, DeviceKind device) {
+  return trireme::loading_bytes(c, flat, device);
 }
 
 std::optional<TrainingProgress> Checkpointer::load(const DataSource& train) {

@@ -60,7 +60,7 @@ class Checkpointer {
   /// those of the ranks in `own`: all of this node.
   static Index bytes_of_other_snapshots(const Context& context, const std::vector<int>& own);
   /// `device`: on which the parameters are, or are planned.
-  static Index loading_bytes(const Context& context, const FlatLayout& flat, DeviceKind device);
+  static Index loading_bytes(const Context& c, const FlatLayout& flat, DeviceKind device);
 
   /// Collective, before the first step. Loads the checkpoint that --load and --ckpt-step select
   /// into parameters and optimizer. Returns the progress of training, zeros with --finetune;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/core/exception_text.h"
+#include "runtime/core/text/exception_text.h"
 
 namespace trireme {
 

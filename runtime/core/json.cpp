@@ -10,7 +10,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/json/json_texts.h"
-#include "runtime/core/one_line.h"
+#include "runtime/core/text/one_line.h"
 
 namespace trireme {
 

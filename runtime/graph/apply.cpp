@@ -6,7 +6,7 @@
 
 #include "trireme/graph/graph.h"
 
-#include "runtime/core/exception_text.h"
+#include "runtime/core/text/exception_text.h"
 #include "runtime/graph/region.h"
 
 namespace trireme {

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "runtime/core/at.h"
-#include "runtime/core/exception_text.h"
+#include "runtime/core/text/exception_text.h"
 #include "runtime/graph/exec.h"
 #include "runtime/graph/write_check.h"
 

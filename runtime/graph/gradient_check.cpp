@@ -11,7 +11,7 @@
 #include "trireme/core/bf16.h"
 
 #include "runtime/core/at.h"
-#include "runtime/core/exception_text.h"
+#include "runtime/core/text/exception_text.h"
 #include "runtime/graph/gradient_check_run.h"
 
 namespace trireme {

@@ -7,7 +7,7 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/one_line.h"
+#include "runtime/core/text/one_line.h"
 
 namespace trireme::interop {
 namespace {

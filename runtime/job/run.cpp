@@ -22,7 +22,7 @@
 #include "runtime/comm/mpi/mpi_session.h"
 #include "runtime/comm/mpi/rank_page.h"
 #include "runtime/comm/nccl.h"
-#include "runtime/core/exception_text.h"
+#include "runtime/core/text/exception_text.h"
 #include "runtime/core/process/process_start.h"
 #include "runtime/job/affinity.h"
 #include "runtime/job/device_choice.h"

@@ -66,17 +66,6 @@ class RotaryOp final : public KernelOp {
 
 }  // namespace
 
-std::vector<double> rotary_frequencies(Index head_dim, float theta) {
-  require(head_dim > 0 && head_dim % 2 == 0 && theta > 0,
-          "rotary frequencies need an even head size and a positive base, not ", head_dim, " and ",
-          theta);
-  std::vector<double> frequencies;
-  for (Index j = 0; j < head_dim / 2; ++j)
-    frequencies.push_back(std::pow(static_cast<double>(theta),
-                                   -2.0 * static_cast<double>(j) / static_cast<double>(head_dim)));
-  return frequencies;
-}
-
 RotaryTable::RotaryTable(Index sequence, std::span<const double> frequencies, double amplitude)
     : sequence_(sequence),
       frequencies_(frequencies.begin(), frequencies.end()),

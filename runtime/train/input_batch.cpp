@@ -6,7 +6,7 @@
 
 #include "trireme/core/bf16.h"
 
-#include "runtime/core/exception_text.h"
+#include "runtime/core/text/exception_text.h"
 
 namespace trireme::train {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/core/one_line.h"
+#include "runtime/core/text/one_line.h"
 
 #include <gtest/gtest.h>
 

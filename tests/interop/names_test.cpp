@@ -9,6 +9,7 @@
 #include "trireme/core/error.h"
 #include "trireme/models/transformer.h"
 
+#include "tests/interop/read_config.h"
 #include "tests/interop/toy_model.h"
 
 namespace trireme::interop {
@@ -22,17 +23,11 @@ using test::qwen2_config;
 using test::qwen3_config;
 using test::random_tensor;
 using test::RawTensor;
+using test::read_config;
 using test::tensor_called;
 using test::toy_model;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
-
-HfConfig parse(const std::string& text) {
-  std::vector<std::string> problems;
-  HfConfig config = parse_hf_config(text, problems);
-  EXPECT_THAT(problems, IsEmpty()) << text;
-  return config;
-}
 
 const std::string biased_llama_config =
     config_of("llama", R"(,"attention_bias":true,"mlp_bias":true)");
@@ -40,7 +35,7 @@ const std::string biased_llama_config =
 TEST(HfNames, AreOneForEachParameterOfTheModelWithItsShape) {
   for (const std::string& text : {gpt2_config, llama_config, qwen2_config, qwen3_config,
                                   mistral_config, biased_llama_config}) {
-    const HfConfig config = parse(text);
+    const HfConfig config = read_config(text);
     Graph graph;
     build_transformer_loss(graph, config.model, 1);
     std::map<std::string, std::string> parameters, views;
@@ -54,7 +49,7 @@ TEST(HfNames, AreOneForEachParameterOfTheModelWithItsShape) {
 
 /// By logical name: "h.0.attn.c_attn.weight^T (32, 96) from 32"
 std::map<std::string, std::string> shown(const std::string& text) {
-  const HfConfig config = parse(text);
+  const HfConfig config = read_config(text);
   std::map<std::string, std::string> all;
   for (const HfView& view : hf_views(config.model_type, config.model))
     all[view.logical] =
@@ -109,7 +104,7 @@ TEST(HfNames, OfTheOthersAreThoseOfLlama) {
 std::vector<std::string> problems(const std::string& text, const std::vector<RawTensor>& tensors) {
   const ScratchDirectory folder;
   test::write_model(folder, text, tensors);
-  const HfConfig config = parse(text);
+  const HfConfig config = read_config(text);
   std::vector<HfView> views = hf_views(config.model_type, config.model);
   return fit(views, safetensors::open_directory(folder.path()));
 }

@@ -7,7 +7,7 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/one_line.h"
+#include "runtime/core/text/one_line.h"
 #include "runtime/store/safetensors/directory.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/test_name.h"
@@ -119,6 +119,7 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{R"({"":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", "a tensor has no name"},
         Broken{R"({"a\nb\u001b[2J":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
                R"(the name of a tensor has control characters: "a\nb\u001b[2J")"},
+        Broken{"{\"a\x7f\":1}", R"(the name of a tensor has control characters: "a\x7f")"},
         Broken{"{\"" + std::string(1025, 'a') +
                    R"(":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
                "a tensor has a name of 1025 bytes, more than 1024"},

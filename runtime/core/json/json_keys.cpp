@@ -1,6 +1,5 @@
 #include "runtime/core/json/json_keys.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -33,11 +32,7 @@ std::optional<Index> as<Index>(const Json& json) {
 constexpr std::size_t most_shown = 60;  // bytes
 
 /// Short, and without the characters that turn a terminal's line into another.
-bool is_plain(const std::string& key) {
-  return key.size() <= most_shown && std::none_of(key.begin(), key.end(), [](char c) {
-           return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-         });
-}
+bool is_plain(const std::string& key) { return key.size() <= most_shown && one_line(key) == key; }
 
 constexpr const char *a_whole = "a whole number from 1 on", *a_number = "a number",
                      *a_flag = "true or false", *a_word = "a text";
@@ -45,11 +40,11 @@ constexpr const char *a_whole = "a whole number from 1 on", *a_number = "a numbe
 }  // namespace
 
 std::string shown(const Json& json) {
-  std::string text = to_text(json);
-  if (text.size() <= most_shown) return text;
+  const std::string text = to_text(json);
+  if (text.size() <= most_shown) return one_line(text);  // JSON leaves \x7f as it is
   std::size_t end = most_shown;
   while ((static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // of no character a part
-  return text.substr(0, end) + "...";
+  return one_line(text.substr(0, end)) + "...";
 }
 
 const Json* JsonKeys::find(const char* key) {

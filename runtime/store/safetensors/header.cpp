@@ -8,7 +8,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/json.h"
-#include "runtime/core/one_line.h"
+#include "runtime/core/text/one_line.h"
 #include "runtime/store/file.h"
 #include "runtime/store/manifest_check.h"
 
@@ -138,7 +138,7 @@ void check_name(const std::string& name) {
   require(!name.empty(), "a tensor has no name");
   require(name.size() <= most, "a tensor has a name of ", name.size(), " bytes, more than ", most);
   require(one_line(name, most) == name,
-          "the name of a tensor has control characters: ", to_text(Json(name)));
+          "the name of a tensor has control characters: ", one_line(to_text(Json(name)), 2000));
 }
 
 Header parse_header(std::string_view text, Index data_bytes) {

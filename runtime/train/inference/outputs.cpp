@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <exception>
 
-#include "runtime/core/exception_text.h"
+#include "runtime/core/text/exception_text.h"
 #include "runtime/train/trainer_agreement.h"
 #include "runtime/train/trainer_state.h"
 

@@ -1,4 +1,4 @@
-// Frequencies for longer sequences. "Periods": how often a pair turns in the original positions.
+// Frequencies, also those for longer sequences. "Periods": how often a pair turns in the original positions.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -57,6 +57,17 @@ const char* name(RotaryScalingKind kind) {
       return "yarn";
   }
   return "";
+}
+
+std::vector<double> rotary_frequencies(Index head_dim, float theta) {
+  require(head_dim > 0 && head_dim % 2 == 0 && theta > 0,
+          "rotary frequencies need an even head size and a positive base, not ", head_dim, " and ",
+          theta);
+  std::vector<double> frequencies;
+  for (Index j = 0; j < head_dim / 2; ++j)
+    frequencies.push_back(std::pow(static_cast<double>(theta),
+                                   -2.0 * static_cast<double>(j) / static_cast<double>(head_dim)));
+  return frequencies;
 }
 
 std::vector<double> rotary_frequencies(Index head_dim, float theta, const RotaryScaling& scaling) {

@@ -1,4 +1,4 @@
-#include "runtime/core/exception_text.h"
+#include "runtime/core/text/exception_text.h"
 
 #include <cstdlib>
 #include <exception>

@@ -61,7 +61,7 @@ void read_config(Shown& shown) {
   } catch (const Error& error) {
     shown.problems.emplace_back(error.what());
   }
-  for (const std::string& problem : problems) shown.problems.push_back(file + ": " + problem);
+  for (const std::string& problem : problems) shown.problems.push_back(str(file, ": ", problem));
   if (shown.problems.empty()) shown.options = changed_options(shown.config.model);
 }
 
@@ -89,7 +89,7 @@ Shown read(const std::string& path) {
   read_tensors(shown);
   for (const std::string& problem : interop::problems_of_kept_files(path))
     if (has_config || !problem.starts_with("config.json"))
-      shown.problems.push_back(path + ": " + problem);
+      shown.problems.push_back(str(path, ": ", problem));
   return shown;
 }
 

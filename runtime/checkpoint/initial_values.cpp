@@ -218,7 +218,7 @@ KeyValues load_initial_values(const Context& context, const FlatParameters& flat
                                  model.config.model_type, o.load_hf, show_bytes(read.bytes),
                                  read.ms,
                                  static_cast<double>(read.bytes) / std::max(read.ms, 1e-3) / 1e6));
-  const KeyValues facts = facts_of(o.load_hf, model, read.sum);
+  KeyValues facts = facts_of(o.load_hf, model, read.sum);
   const std::string not_kept = on_root(host, [&] {
     if (!o.save.empty()) interop::keep_files(o.load_hf, o.save, facts);
   });

@@ -52,7 +52,7 @@ std::vector<std::string> problems_of_kept_files(const std::string& directory) {
   for (const HfFile kind : {HfFile::config, HfFile::kept})
     for (const std::string& name : files_of_kind(directory, kind))
       if (const std::string problem = problem_of_kept(directory, name); !problem.empty())
-        problems.push_back(one_line(name + ' ' + problem));
+        problems.push_back(one_line(str(name, ' ', problem)));
   return problems;
 }
 

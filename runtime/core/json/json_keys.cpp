@@ -61,7 +61,7 @@ template <class T>
 std::optional<T> JsonKeys::value(const char* key, const char* expected) {
   if (!has(key)) return std::nullopt;
   const Json& json = *find(key);
-  const std::optional<T> fits = as<T>(json);
+  std::optional<T> fits = as<T>(json);
   if (!fits) problem(key, " is ", shown(json), "; expected ", expected);
   return fits;
 }

@@ -1,10 +1,10 @@
 #include "runtime/store/safetensors/directory.h"
 
 #include <algorithm>
+#include <climits>
 #include <map>
 #include <set>
 
-#include <limits.h>
 #include <sys/stat.h>
 
 #include "trireme/core/error.h"
@@ -78,7 +78,7 @@ std::string missing_files(const std::string& path, const std::set<std::string>& 
   std::string missing;
   Index count = 0;
   for (const std::string& name : names)
-    if (!is_file(path + '/' + name) && ++count <= most_listed)
+    if (!is_file(str(path, '/', name)) && ++count <= most_listed)
       missing += (missing.empty() ? "" : ", ") + name;
   return missing + (count > most_listed ? str(" and ", count - most_listed, " more") : "");
 }

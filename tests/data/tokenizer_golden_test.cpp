@@ -1,8 +1,9 @@
 // Texts have the tokens that the package `tokenizers` gives them: golden values of small tokenizers
-// of four kinds, made by tests/data/tokenizer/make_golden.
+// of four kinds, and of changes of them, made by tests/data/tokenizer/make_golden.
 #include <string>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "trireme/data/tokenizer.h"
 
@@ -13,11 +14,11 @@
 namespace trireme::data {
 namespace {
 
+const std::string fixtures = TRIREME_SOURCE_DIR "/tests/data/tokenizer/fixture/";
+
 class TokenizerGolden : public testing::TestWithParam<const char*> {
  protected:
-  std::string path() const {
-    return TRIREME_SOURCE_DIR "/tests/data/tokenizer/fixture/" + std::string(GetParam());
-  }
+  std::string path() const { return fixtures + std::string(GetParam()); }
   Json::Array cases() const {
     std::ifstream file(path() + "/cases.json");
     const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -77,6 +78,31 @@ TEST_P(TokenizerGolden, DecodingGivesTheTextBack) {
 INSTANTIATE_TEST_SUITE_P(Kinds, TokenizerGolden,
                          testing::Values("gpt2", "llama3", "qwen", "llama2"),
                          [](const auto& kind) { return std::string(kind.param); });
+
+/// A Metaspace decoder leaves out what the pre-tokenizer has put before a text.
+TEST(TokenizerSteps, OfAllSortsGiveTheTokensOfThePackageTokenizers) {
+  const auto read = [](const std::string& path) {
+    return nlohmann::json::parse(std::ifstream(fixtures + path));
+  };
+  const ScratchDirectory folder;
+  const nlohmann::json golden = read("steps.json"), &texts = golden["texts"];
+  ASSERT_GT(golden["variations"].size(), 15u);
+  for (const nlohmann::json& row : golden["variations"]) {
+    SCOPED_TRACE(row["name"].get<std::string>());
+    nlohmann::json file = read(row["kind"].get<std::string>() + "/tokenizer.json");
+    file.merge_patch(row["patch"]);
+    const Tokenizer tokenizer = Tokenizer::load(folder.write("tokenizer.json", file.dump()));
+    Tokenizer::Scratch scratch;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      std::vector<std::int32_t> tokens;
+      tokenizer.encode(texts[i].get<std::string>(), scratch, tokens);
+      EXPECT_EQ(nlohmann::json(tokens), row["tokens"][i]) << texts[i];
+      if (row.contains("decoded")) {
+        EXPECT_EQ(tokenizer.decode(tokens), row["decoded"][i].get<std::string>()) << texts[i];
+      }
+    }
+  }
+}
 
 }  // namespace
 }  // namespace trireme::data

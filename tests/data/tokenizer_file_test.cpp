@@ -28,6 +28,14 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
+/// What is said of a Split by `pattern`, which is written as in JSON.
+std::string refused_pattern(const std::string& pattern) {
+  return refusal_of("pre_tokenizer",
+                    R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":")" +
+                        pattern + R"("},"behavior":"Isolated","invert":false},)" +
+                        R"({"type":"ByteLevel","use_regex":false,"add_prefix_space":false}]})");
+}
+
 TEST(TokenizerFile, NamesEverythingThatIsNotUnderstoodAtOnce) {
   SmallTokenizer small;
   small.merge("a", "b").set("normalizer", R"({"type":"NFKC"})");
@@ -110,18 +118,45 @@ TEST(TokenizerFile, RefusesADecoderThatDoublesATokenAgainAndAgain) {
 }
 
 TEST(TokenizerFile, RefusesPatternsThatAreReadOtherwiseElsewhere) {
-  const auto pattern = [](const std::string& text) {
-    return refusal_of(
-        "pre_tokenizer",
-        R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":")" + text +
-            R"("},"behavior":"Isolated","invert":false},)" +
-            R"({"type":"ByteLevel","use_regex":false,"add_prefix_space":false}]})");
-  };
-  EXPECT_EQ(pattern(R"(\\p{L}+|\\p{N}{1,3}|[^\\s\\p{L}]?+x|(?i:'s)|\\s+(?!\\S))"), "");
+  EXPECT_EQ(refused_pattern(R"(\\p{L}+|\\p{N}{1,3}|[^\\s\\p{L}]?+x|(?i:'s)|\\s+(?!\\S))"), "");
   for (const char* wrong : {"^a", "a$", R"(\\w+)", R"(\\bx)", "[a[b]]", "[a&&b]", R"(\\p{Han})",
-                            "(?m:x)", "(?x)", R"((a)\\1)", "a{2}+"})
-    EXPECT_THAT(pattern(wrong), HasSubstr("is not understood")) << wrong;
-  EXPECT_THAT(pattern("(a"), HasSubstr("missing closing parenthesis"));
+                            "(?m:x)", "(?x)", R"((a)\\1)", "a{2}+", "a{2}?", "(a{12}?)"})
+    EXPECT_THAT(refused_pattern(wrong), HasSubstr("is not understood")) << wrong;
+  EXPECT_THAT(refused_pattern("(a"), HasSubstr("missing closing parenthesis"));
+  EXPECT_THAT(refused_pattern("a{2}?"), HasSubstr("\"a{2}?\": {2}? is not understood, since to"));
+  for (const char* right : {"a{2,3}?", "a{2,}?", "a{2}", "(?:a{2})?", R"(\\{2\\}?)"})
+    EXPECT_EQ(refused_pattern(right), "") << right;
+}
+
+/// Of Oniguruma's other cases some are several characters long.
+TEST(TokenizerFile, RefusesPatternsWhoseOtherCasesAreOthersElsewhere) {
+  for (const char* wrong :
+       {"(?i:ss)", "(?i:xSsy)", "(?i:ffi)", "(?i:fi)", "(?i:FL)", "(?i:st)", "(?i:s(?:s))",
+        "(?i:(?:s)s)", "(?i:s{1}s)", "(?i:s)(?i:s)", "(?i:(?:a(?=b))s(s))", "(?i:\xC3\x9F)",
+        "(?i:[\xC3\x9F])", "(?i:\xEF\xAC\x86)", R"(\\s(?i:\\x{DF}))", R"((?i:\\p{Lu}))"})
+    EXPECT_THAT(refused_pattern(wrong), HasSubstr(" in (?i: is not understood, since")) << wrong;
+  EXPECT_THAT(refused_pattern("a(?i:'sS)"),
+              HasSubstr("ss in (?i: is not understood, since to Oniguruma it is U+00DF as well"));
+  EXPECT_THAT(refused_pattern("(?i:\xC3\x9F)"), HasSubstr("\xC3\x9F in (?i: is not"));
+  for (const char* right :
+       {"ss|st|fi", "(?i:s)s", "s(?i:s)", "(?i:s|s)", "(?i:[s]s)", R"((?i:\\s\\s)s)", "\xC3\x9F",
+        "(?i:a)\xC3\x9F", "'(?i:[sdmt]|ll|ve|re)|x", R"((?i:\\st))"})
+    EXPECT_EQ(refused_pattern(right), "") << right;
+}
+
+/// GPT-2's is that of ByteLevel; then Llama 3, Qwen, Mistral's Tekken, GPT-4o.
+TEST(TokenizerFile, UnderstandsThePatternsOfModels) {
+  const std::string ends = R"(| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+)";
+  const std::string short_forms = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
+  const std::string words = R"([^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*)"
+                            R"([\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+)";
+  EXPECT_EQ(refusal_of("pre_tokenizer", R"({"type":"ByteLevel","use_regex":true})"), "");
+  for (const char* numbers : {R"(|\\p{N}{1,3})", R"(|\\p{N})"}) {
+    EXPECT_EQ(refused_pattern(short_forms + R"(|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+)" + numbers + ends),
+              "");
+    EXPECT_EQ(refused_pattern(words + numbers + ends), "");
+    EXPECT_EQ(refused_pattern(words + short_forms + "?" + numbers + ends), "");
+  }
 }
 
 TEST(TokenizerFile, RefusesAddedTokensThatTheyWouldNumberOtherwise) {

@@ -1,5 +1,6 @@
 """Compares trireme's tokens with those of the package `tokenizers`, of four kinds trained here, on
-random Unicode and on files of this machine. Exit status 0 only when there is no difference.
+random Unicode and on files of this machine; and of changes of these kinds (steps.py) on a tenth as
+much random Unicode. Exit status 0 only when there is no difference, and as much text as asked for.
 
 usage: parity.py PROGRAM RANDOM_MB TEXT_MB SEED    (tests/data/tokenizer/parity runs it)
 """
@@ -11,6 +12,7 @@ import sys
 import tempfile
 
 import kinds
+import steps
 import texts
 from tokenizers import Tokenizer
 
@@ -55,33 +57,52 @@ def show(text, mine, theirs, theirs_tokenizer):
     print(f"  token {at} of {len(theirs)}: {names[0]}, tokenizers {names[1]}: {text[:60]!r}")
 
 
+def compare(name, spec, sources, program, work):
+    """Prints how many texts differ. `sources`: texts by what they are. Returns that number, and the
+    bytes of each source."""
+    path = os.path.join(work, "tokenizer.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(spec, file)
+    theirs = Tokenizer.from_file(path)
+    wrong, sizes = 0, {}
+    for what, source in sources.items():
+        count = differ = size = 0
+        for batch, batch_size in batches(source):
+            encodings = theirs.encode_batch(batch, add_special_tokens=False)
+            rows = ours(program, path, batch, work)
+            for text, mine, right in zip(batch, rows, encodings):
+                if mine != right.ids:
+                    differ += 1
+                    if differ <= 3:
+                        show(text, mine, right.ids, theirs)
+            count, size = count + len(batch), size + batch_size
+        print(f"{name}: {what}: {differ} of {count} texts differ ({size / 1e6:.1f} MB)", flush=True)
+        wrong, sizes[what] = wrong + differ, size
+    return wrong, sizes
+
+
 def main():
-    program, random_mb, text_mb, seed = sys.argv[1:]
-    corpus = list(texts.some(4_000_000, seed=int(seed) + 1))
-    wrong = 0
+    program, random_mb, text_mb, seed = sys.argv[1], *map(int, sys.argv[2:])
+    corpus = list(texts.some(4_000_000, seed=seed + 1))
+    specs = {name: kinds.make(name, corpus, 16000) for name in kinds.NAMES}
+    wrong, least = 0, text_mb * 10**6
     with tempfile.TemporaryDirectory() as work:
-        for name in kinds.NAMES:
-            path = os.path.join(work, name + ".json")
-            with open(path, "w", encoding="utf-8") as file:
-                json.dump(kinds.make(name, corpus, 16000), file)
-            theirs = Tokenizer.from_file(path)
-            sources = {"random Unicode": texts.random_texts(int(random_mb) * 10**6, int(seed)),
-                       "files": texts.some(int(text_mb) * 10**6, int(seed))}
-            for what, source in sources.items():
-                count = differ = size = 0
-                for batch, batch_size in batches(source):
-                    encodings = theirs.encode_batch(batch, add_special_tokens=False)
-                    rows = ours(program, path, batch, work)
-                    for text, mine, right in zip(batch, rows, encodings):
-                        if mine != right.ids:
-                            differ += 1
-                            if differ <= 3:
-                                show(text, mine, right.ids, theirs)
-                    count, size = count + len(batch), size + batch_size
-                print(f"{name}: {what}: {differ} of {count} texts differ ({size / 1e6:.1f} MB)",
-                      flush=True)
-                wrong += differ
-    sys.exit(1 if wrong else 0)
+        for name, spec in specs.items():
+            sources = {"random Unicode": texts.random_texts(random_mb * 10**6, seed),
+                       "files": texts.some(text_mb * 10**6, seed)}
+            differ, sizes = compare(name, spec, sources, program, work)
+            wrong, least = wrong + differ, min(least, sizes["files"])
+        for name, kind, patch in steps.variations(specs):
+            sources = {"random Unicode": texts.random_texts(random_mb * 10**5, seed),
+                       "pieces": steps.texts(5_000, seed)}
+            differ, _ = compare(name, steps.merge_patch(specs[kind], patch), sources, program, work)
+            wrong += differ
+    # Some bytes of the last file are left out (NUL).
+    short = least < 0.99 * text_mb * 10**6
+    if short:
+        print(f"of {text_mb} MB of files that were asked for, this machine has {least / 1e6:.1f}; "
+              "give fewer (TEXT_MB)")
+    sys.exit(1 if wrong or short else 0)
 
 
 main()

@@ -1,8 +1,9 @@
 // Implements TokenFileWriter (trireme/data/token_file.h).
 // TokenFileWriter: tokens go to disk as they come; only the length of each document is kept in
 // memory.
-#include <cstdio>
+#include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -26,22 +27,67 @@ using namespace data::token_layout;
 
 namespace {
 
+template <class Call>
+auto repeat_while_interrupted(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+// A file or directory, for what only descriptors can do.
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags, const char* failure)
+      : number_(repeat_while_interrupted([&] {
+          return ::open(path.c_str(), flags | O_CLOEXEC, 0666);  // and the umask
+        })) {
+    require_call(number_ >= 0, path, failure);
+  }
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  bool write(const std::byte* data, std::size_t bytes, off_t at) const {
+    for (std::size_t done = 0; done < bytes;) {
+      const ssize_t some = repeat_while_interrupted([&] {
+        return ::pwrite(number_, data + done, bytes - done, at + static_cast<off_t>(done));
+      });
+      if (some <= 0) return false;
+      done += static_cast<std::size_t>(some);
+    }
+    return true;
+  }
+  bool sync() const {
+    return repeat_while_interrupted([&] { return ::fsync(number_); }) == 0;
+  }
+  bool close() { return ::close(std::exchange(number_, -1)) == 0; }
+
+ private:
+  int number_;
+};
+
+void remove_if_there(const std::string& path) {
+  require_call(::unlink(path.c_str()) == 0 || errno == ENOENT, path, ": cannot be removed");
+}
+
 // A file that is being written under PATH.tmp, and is renamed to PATH when it is complete.
 class NewFile {
  public:
   explicit NewFile(const std::string& path)
-      : path_(path), file_(std::fopen(temporary().c_str(), "wb")) {
-    require_call(file_ != nullptr, temporary(), ": cannot be written");
-  }
+      : path_(path), file_(temporary(), O_WRONLY | O_CREAT | O_TRUNC, unwritable) {}
   ~NewFile() {
-    if (file_ != nullptr) std::fclose(file_);
-    if (!renamed_) std::remove(temporary().c_str());
+    if (!renamed_) ::unlink(temporary().c_str());
   }
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
   void write(const void* data, std::size_t bytes) {
-    if (bytes > 0) check(std::fwrite(data, 1, bytes, file_) == bytes);
+    const auto* begin = static_cast<const std::byte*>(data);
+    if (buffer_.size() + bytes > most_buffered) flush();
+    if (bytes > most_buffered) return put(begin, bytes);
+    buffer_.insert(buffer_.end(), begin, begin + bytes);
   }
   template <class T>
   void write(const T& value) {
@@ -49,24 +95,52 @@ class NewFile {
   }
   /// Makes the content durable, still under the temporary name.
   void close() {
-    check(std::fflush(file_) == 0 && ::fsync(::fileno(file_)) == 0);
-    FILE* file = std::exchange(file_, nullptr);
-    check(std::fclose(file) == 0);
+    flush();
+    check(file_.sync() && file_.close());
   }
   /// Removes the file that an earlier run left under this name.
-  void remove_old() const { std::remove(path_.c_str()); }
+  void remove_old() const { remove_if_there(path_); }
   void rename() {
-    check(std::rename(temporary().c_str(), path_.c_str()) == 0);
+    check(::rename(temporary().c_str(), path_.c_str()) == 0);
     renamed_ = true;
   }
 
  private:
+  static constexpr const char* unwritable = ": cannot be written";
+  static constexpr std::size_t most_buffered = 1 << 18;
+
   std::string temporary() const { return path_ + ".tmp"; }
-  void check(bool good) const { require_call(good, temporary(), ": cannot be written"); }
+  void check(bool good) const { require_call(good, temporary(), unwritable); }
+  void put(const std::byte* data, std::size_t bytes) {
+    check(file_.write(data, bytes, written_));
+    written_ += static_cast<off_t>(bytes);
+  }
+  void flush() {
+    put(buffer_.data(), buffer_.size());
+    buffer_.clear();
+  }
 
   std::string path_;
-  FILE* file_;
+  Descriptor file_;
+  std::vector<std::byte> buffer_;
+  off_t written_ = 0;
   bool renamed_ = false;
+};
+
+// The directory of the files: names are durable once it is synced.
+class Folder {
+ public:
+  explicit Folder(const std::string& prefix)
+      : path_(std::filesystem::path(prefix).parent_path() / "."),
+        directory_(path_, O_RDONLY | O_DIRECTORY, ": cannot be opened") {}
+  /// A file system that cannot (EINVAL) has no more to give.
+  void sync() const {
+    require_call(directory_.sync() || errno == EINVAL, path_, ": cannot be synced");
+  }
+
+ private:
+  std::string path_;
+  Descriptor directory_;
 };
 
 }  // namespace
@@ -75,12 +149,17 @@ struct TokenFileWriter::State {
   std::string prefix;
   TokenType type;
   NewFile bin, index;
+  Folder folder;
   std::vector<Index> documents;  // tokens of each that has ended
   Index open = 0;                // tokens of the one that has not
   std::vector<std::byte> packed;
 
   State(const std::string& prefix_, TokenType type_)
-      : prefix(prefix_), type(type_), bin(prefix_ + ".bin"), index(prefix_ + ".idx") {}
+      : prefix(prefix_),
+        type(type_),
+        bin(prefix_ + ".bin"),
+        index(prefix_ + ".idx"),
+        folder(prefix_) {}
 
   template <class Token>
   void add(std::span<const Token> tokens) {
@@ -136,11 +215,16 @@ void TokenFileWriter::finish(const std::string& sidecar) {
   }
   s.bin.close();
   s.index.close();
-  s.index.remove_old();  // so that an index never accompanies another run's .bin
+  // An index never accompanies another run's .bin, also when the power goes: until a directory is
+  // synced, any of its changes may be lost, and others not.
+  s.index.remove_old();
+  s.folder.sync();
   remove_sidecar(s.prefix);
   s.bin.rename();
   if (beside) beside->rename();
+  s.folder.sync();
   s.index.rename();
+  s.folder.sync();
 }
 
 }  // namespace trireme

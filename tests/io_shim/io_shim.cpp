@@ -8,9 +8,9 @@
 //   TRIREME_SHIM_FAULT   what happens, separated by commas:
 //     die_before die_after  _exit(137) before, or after, call k is done
 //     die_half              half of a write is done, then _exit(137); any other call: die_before
-//     ENOSPC EDQUOT EIO EROFS EINTR: call k does nothing and fails so. ENOSPC+ and so on: call k
-//                           and all after it that can need space; EINTR+: every other call from k
-//                           on, as a program may repeat it without end
+//     ENOSPC EDQUOT EIO EROFS EINTR EINVAL: call k does nothing and fails so. ENOSPC+ and so on:
+//                           call k and all after it that can need space; EINTR+: every other call
+//                           from k on, as a program may repeat it without end
 //     short short+          a write does half and says so. With O_DIRECT it claims bytes beyond the
 //                           last 4096 that it has written; a write of 4096 or less is whole then
 //     kill                  as die_before, but by SIGKILL (what mpirun sees as a killed rank)

@@ -50,7 +50,8 @@ void read_fault(std::string fault, Settings& s) {
                  {"die_half", 0, Ending::half, false},     {"kill", 0, Ending::killed, false},
                  {"ENOSPC", ENOSPC, Ending::none, false},  {"EDQUOT", EDQUOT, Ending::none, false},
                  {"EIO", EIO, Ending::none, false},        {"EROFS", EROFS, Ending::none, false},
-                 {"EINTR", EINTR, Ending::none, false},    {"short", 0, Ending::none, true}};
+                 {"EINTR", EINTR, Ending::none, false},    {"EINVAL", EINVAL, Ending::none, false},
+                 {"short", 0, Ending::none, true}};
     for (const auto& k : known)
       if (fault == k.name) {
         s.error = k.error;

@@ -1,12 +1,16 @@
 #include "runtime/data/prepare/sidecar.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <limits>
+
+#include <unistd.h>
 
 #include "trireme/core/error.h"
 
 #include "runtime/core/json.h"
+#include "runtime/core/require_call.h"
 #include "runtime/data/data_file.h"
 
 namespace trireme {
@@ -108,7 +112,8 @@ bool is_taken(const std::string& path) {
 
 void remove_sidecar(const std::string& prefix) {
   const std::string path = sidecar_path(prefix);
-  if (!is_taken(path)) std::filesystem::remove(path);
+  if (is_taken(path)) return;
+  require_call(::unlink(path.c_str()) == 0 || errno == ENOENT, path, ": cannot be removed");
 }
 
 }  // namespace data

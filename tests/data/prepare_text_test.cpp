@@ -148,6 +148,15 @@ TEST_F(PrepareText, ReadsGzipAndZstdByTheirContent) {
                                                        "third fourth", big, big, "fifth"}));
 }
 
+TEST_F(PrepareText, ZeroBytesBehindAMemberOfGzipArePadding) {
+  const std::string few(3, '\0'), many(600'000, '\0');  // several reads
+  prepare({folder_.write("a", gzip("one") + few), folder_.write("b", gzip("two") + many),
+           folder_.write("c", gzip("three ") + few + gzip("four") + many)});
+  EXPECT_THAT(documents(), ElementsAre("one", "two", "three four"));
+  EXPECT_EQ(message_of(folder_, [&] { prepare({folder_.write("a", gzip("one") + few + "more")}); }),
+            "a: gzip data is damaged before byte 33: incorrect header check");
+}
+
 TEST_F(PrepareText, NamesTruncatedAndDamagedCompressedFiles) {
   const std::string text(300'000, 'x'), of_gzip = gzip(text), of_zstd = zstd(text);
   for (const std::size_t cut : {std::size_t{5}, std::size_t{11}, std::size_t{100'000}}) {
@@ -227,6 +236,8 @@ TEST_F(PrepareText, NamesTheLineAndTheMember) {
   EXPECT_EQ(line("{\"text\": [\"a\"]}"), "a.jsonl: line 3: member 'text' is an array, not text");
   EXPECT_EQ(line("{\"text\": \"a\"} {}"), "a.jsonl: line 3: this is not JSON at byte 15");
   EXPECT_EQ(line("{\"text\": \"\xff\"}"), "a.jsonl: line 3: this is not JSON at byte 11");
+  EXPECT_EQ(line("{\"text\": \"a\", \"score\": NaN}"),
+            "a.jsonl: line 3: this is not JSON at byte 24");
   EXPECT_EQ(line(""), "there is no document with text");
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <zlib.h>
 #include <zstd.h>
@@ -29,7 +30,8 @@ class Plain final : public TextStream {
   std::string_view rest_;
 };
 
-/// One or more members (RFC 1952), as gzip, pigz and bgzip write them.
+/// One or more members (RFC 1952), as gzip, pigz and bgzip write them; zero bytes behind one are
+/// padding, as of tapes and blocks.
 class Gzip final : public TextStream {
  public:
   explicit Gzip(InputFile& file) : file_(file) {
@@ -59,16 +61,20 @@ class Gzip final : public TextStream {
  private:
   static constexpr Index most_at_once = Index{1} << 30;
 
-  /// Whether there is another byte of the file.
+  /// Whether there is another byte of the file, besides padding.
   bool has_more() {
-    if (state_.avail_in > 0) return true;
-    const std::string_view bytes = file_.next();
-    require(!bytes.empty() || ended_, file_.name(), ": gzip data is truncated: it ends at byte ",
-            file_.position());
-    // zlib does not write to its input.
-    state_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-    state_.avail_in = static_cast<uInt>(bytes.size());
-    return !bytes.empty();
+    while (true) {
+      for (; ended_ && state_.avail_in > 0 && *state_.next_in == 0; ++state_.next_in)
+        --state_.avail_in;
+      if (state_.avail_in > 0) return true;
+      const std::string_view bytes = file_.next();
+      require(!bytes.empty() || ended_, file_.name(), ": gzip data is truncated: it ends at byte ",
+              file_.position());
+      if (bytes.empty()) return false;
+      // zlib does not write to its input.
+      state_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+      state_.avail_in = static_cast<uInt>(bytes.size());
+    }
   }
 
   InputFile& file_;

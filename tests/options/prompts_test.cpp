@@ -55,6 +55,35 @@ TEST_F(Prompts, OfJsonLinesMayHaveLineEnds) {
   EXPECT_THAT(opened.problems, IsEmpty());
 }
 
+TEST_F(Prompts, AreWithoutTheLineEndsAndTheMarkOfOtherSystems) {
+  const std::string mark = "\xef\xbb\xbf";
+  EXPECT_THAT(open("--prompts " + file("p.txt", "one\r\ntwo\r\nthr\ree")).texts,
+              ElementsAre("one", "two", "thr\ree"));
+  EXPECT_THAT(open("--prompts " + file("p.txt", mark + "one\n" + mark + "a\n")).texts,
+              ElementsAre("one", mark + "a"));
+  EXPECT_THAT(open("--prompts " + file("p.jsonl", mark + "\"one\"\r\n\"two\"\r\n")).texts,
+              ElementsAre("one", "two"));
+  EXPECT_THAT(open("--prompts " + file("p.txt", "a\r\n\r\n")).problems,
+              ElementsAre(HasSubstr("p.txt:2: is empty")));
+}
+
+TEST_F(Prompts, OfJsonLinesAreKnownByTheNamesThatDataPrepareKnows) {
+  for (const char* name : {"p.jsonl", "p.ndjson", "p.json"})
+    EXPECT_THAT(open(str("--prompts ", file(name, "{\"prompt\": \"a\"}\n"))).texts,
+                ElementsAre("a"))
+        << name;
+}
+
+TEST_F(Prompts, OfJsonLinesMayHaveBlankLinesBetweenThem) {
+  const Opened opened = open("--prompts " + file("p.jsonl", "\n\"a\"\n \t\r\n\"b\"\n\n"));
+  EXPECT_THAT(opened.texts, ElementsAre("a", "b"));
+  EXPECT_THAT(opened.problems, IsEmpty());
+  EXPECT_THAT(open("--prompts " + file("p.jsonl", "\"a\"\n\n7\n")).problems,
+              ElementsAre(HasSubstr("p.jsonl:3: is no JSON string")));
+  EXPECT_THAT(open("--prompts " + file("p.jsonl", "\n\n")).problems,
+              ElementsAre(HasSubstr("p.jsonl: has no prompt; give one a line")));
+}
+
 TEST_F(Prompts, ThatCannotBeContinuedAreNamedByTheirLines) {
   EXPECT_THAT(open("--prompts " + file("p", "a\n\n123456789\n")).problems,
               ElementsAre(HasSubstr("p:2: is empty"),
@@ -63,7 +92,7 @@ TEST_F(Prompts, ThatCannotBeContinuedAreNamedByTheirLines) {
               ElementsAre(HasSubstr("p.jsonl:1: is no JSON string"), HasSubstr("p.jsonl:2: is no"),
                           HasSubstr("p.jsonl:3: ")));
   EXPECT_THAT(open("--prompts " + file("empty", "")).problems,
-              ElementsAre(HasSubstr("empty: has no line")));
+              ElementsAre(HasSubstr("empty: has no prompt")));
   EXPECT_THAT(open("--prompts " + (folder_ / "none")).problems,
               ElementsAre(HasSubstr("none: No such file")));
   EXPECT_THAT(open("--prompts " + folder_.path()).problems,

@@ -21,8 +21,8 @@ void declare_generation(CommandLine& command, GptOptions& gpt) {
                "text of tokens; default: a token is a byte, with --vocab-size 256");
   command.text("--prompt", gpt.prompt, "TEXT", "beginning of the text, which the model continues");
   command.text("--prompts", gpt.prompts, "FILE",
-               "file of prompts, one a line; in FILE.jsonl a JSON string or an object with "
-               "\"prompt\" a line");
+               "file of prompts, one a line; in FILE.jsonl, .ndjson or .json a JSON string or an "
+               "object with \"prompt\" a line");
   command.real("--temperature", gpt.temperature,
                {0, std::numeric_limits<double>::infinity(), false, false},
                "temperature of sampling; 0: always take the most probable token");

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <string_view>
 
 #include "runtime/core/json.h"
 #include "runtime/data/prepare/encoder.h"
@@ -33,16 +34,31 @@ Prompt checked(const std::string& text, const GptOptions& gpt, data::TextEncoder
   return prompt;
 }
 
+/// By the name, as `data prepare` has it.
+bool has_json_lines(const std::string& path) {
+  return path.ends_with(".jsonl") || path.ends_with(".ndjson") || path.ends_with(".json");
+}
+
+/// Without what is no text of the line: the mark of UTF-8 before the first one, and the end that
+/// other systems write.
+void strip(std::string& line, bool is_first) {
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  if (is_first && line.starts_with(byte_order_mark)) line.erase(0, byte_order_mark.size());
+  if (line.ends_with('\r')) line.pop_back();
+}
+
 std::vector<Prompt> read_prompts(const GptOptions& gpt, data::TextEncoder::Worker& worker,
                                  Problems& problems) {
   const std::string& path = gpt.prompts;
+  const bool json = has_json_lines(path);
   std::vector<Prompt> all;
   std::ifstream file(path);
   Index number = 0, wrong = 0;
   for (std::string line; std::getline(file, line);) {
-    ++number;
+    strip(line, ++number == 1);
+    if (json && line.find_first_not_of(" \t") == std::string::npos) continue;
     try {
-      all.push_back(checked(path.ends_with(".jsonl") ? prompt_of(line) : line, gpt, worker));
+      all.push_back(checked(json ? prompt_of(line) : line, gpt, worker));
     } catch (const Error& error) {
       if (++wrong <= most_reported)
         problems.add("--prompts ", path, ":", number, ": ", error.what());
@@ -52,8 +68,8 @@ std::vector<Prompt> read_prompts(const GptOptions& gpt, data::TextEncoder::Worke
     problems.add("--prompts ", path, ": ", wrong - most_reported, " more lines are wrong");
   if (!file.is_open() || file.bad())
     problems.add("--prompts ", path, ": ", std::strerror(errno));
-  else if (number == 0)
-    problems.add("--prompts ", path, ": has no line; give one prompt a line");
+  else if (all.empty() && wrong == 0)
+    problems.add("--prompts ", path, ": has no prompt; give one a line");
   return all;
 }
 

@@ -16,15 +16,16 @@ using testing::HasSubstr;
 
 /// Tokens 0 to 99 with a sidecar of this tokenizer. Returns its prefix.
 std::string corpus(const ScratchDirectory& folder, const std::string& name,
-                   const std::string& tokenizer, Index text_bytes = 250) {
+                   const std::string& tokenizer, Index text_bytes = 250,
+                   std::optional<Index> appended = 256) {
   Sidecar sidecar;
   sidecar.tokenizer = tokenizer;
   sidecar.vocabulary = 300;
-  sidecar.eod = 256;
+  sidecar.eod = appended.value_or(256);
   sidecar.documents = 1;
   sidecar.tokens = 100;
   sidecar.text_bytes = text_bytes;
-  sidecar.append_eod = true;
+  sidecar.append_eod = appended.has_value();
   sidecar.json_keys = {"text", "ti\"tle"};
   TokenFileWriter writer(folder / name, TokenType::u16);
   for (std::int32_t token = 0; token < 100; ++token)
@@ -125,6 +126,30 @@ TEST(Tokenizers, OfABlendAreOneAndPartOfItsIdentity) {
                            open_swept_parts(two, parse_split("0,1"), Part::valid, {9, 300, 1});
                          }),
               HasSubstr("prepare all texts of a blend with one tokenizer"));
+}
+
+// The hash of a tokenizer says nothing of it.
+TEST(DocumentEnds, OfABlendAreOneToken) {
+  const ScratchDirectory folder;
+  const std::string a = corpus(folder, "a", "00"), b = corpus(folder, "b", "00"),
+                    none = corpus(folder, "none", ""),
+                    plain = corpus(folder, "plain", "00", 250, std::nullopt),
+                    other = corpus(folder, "other", "00", 250, 255);
+  const auto end = common_document_end({none, plain, a, b});
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->token, 256);
+  EXPECT_EQ(end->file, b + ".json");
+  EXPECT_FALSE(common_document_end({none, plain}));
+  EXPECT_TRUE(open({a, plain, b})[0].source);
+  EXPECT_TRUE(open({other, plain})[0].source);
+  const std::string different =
+      "other.json: its documents end with token 255, and those of a.json with 256; prepare all "
+      "texts of a blend with one such token, which tokenizer_config.json beside tokenizer.json "
+      "says";
+  EXPECT_EQ(message_of(folder, [&] { open({a, plain, other}); }), different);
+  const std::vector<WeightedPath> two = {{1, a}, {1, other}};
+  const auto sweep = [&] { open_swept_parts(two, parse_split("0,1"), Part::valid, {9, 300, 1}); };
+  EXPECT_EQ(message_of(folder, sweep), different);
 }
 
 TEST(BytesPerTarget, AreThoseOfATokenDrawnFromTheBlend) {

@@ -32,7 +32,8 @@ class GptTokenizer : public testing::Test {
     return data::Tokenizer::load(directory).hash();
   }
   /// Tokens of a tokenizer of this hash; none: without a sidecar.
-  std::string corpus(const std::string& hash, Index vocabulary = 256) const {
+  std::string corpus(const std::string& hash, Index vocabulary = 256,
+                     std::optional<Index> appended = std::nullopt) const {
     const std::string prefix = folder_ / "corpus";
     TokenFileWriter writer(prefix, TokenType::u16);
     writer.add(std::vector<std::int64_t>(400, 7));
@@ -43,6 +44,8 @@ class GptTokenizer : public testing::Test {
     sidecar.documents = 1;
     sidecar.tokens = 400;
     sidecar.text_bytes = 900;
+    sidecar.eod = appended;
+    sidecar.append_eod = appended.has_value();
     writer.finish(hash.empty() ? "" : data::text_of(sidecar));
     return prefix;
   }
@@ -80,6 +83,26 @@ TEST_F(GptTokenizer, IsThatOfDataWithoutASidecar) {
   EXPECT_EQ(data_.tokenizer.hash, "bytes");
   EXPECT_THAT(open("--data-path " + corpus("")), IsEmpty());
   EXPECT_EQ(data_.tokenizer.hash, "");
+}
+
+TEST_F(GptTokenizer, EndsTextsAtTheTokenThatEndsDocumentsOfTheData) {
+  const SmallTokenizer small = SmallTokenizer().add("<|endoftext|>").add("<|other|>");
+  const std::string path = tokenizer("one", small);
+  const auto problems = [&](std::optional<Index> appended) {
+    return open("--generate 5 --vocab-size 258 --tokenizer " + path + " --data-path " +
+                corpus(hash(path), 258, appended));
+  };
+  EXPECT_THAT(problems(256), IsEmpty());
+  EXPECT_THAT(problems(std::nullopt), IsEmpty());
+  const std::string begin = "--tokenizer " + path,
+                    end = ", but documents of the data end with 257 (" + (folder_ / "corpus.json") +
+                          "); have 257 as eos_token in tokenizer_config.json beside "
+                          "tokenizer.json, or prepare the text again";
+  EXPECT_THAT(problems(257), ElementsAre(begin + " ends texts at token 256" + end));
+  folder_.write("one/tokenizer_config.json", "{\"eos_token\": null}");
+  EXPECT_THAT(problems(257), ElementsAre(begin + " has none that ends a text" + end));
+  folder_.write("one/tokenizer_config.json", "{\"eos_token\": \"<|other|>\"}");
+  EXPECT_THAT(problems(257), IsEmpty());
 }
 
 TEST_F(GptTokenizer, OfAnotherKindIsRefused) {

@@ -46,8 +46,17 @@ std::optional<Sidecar> read_sidecar(const std::string& prefix);
 std::optional<Sidecar> read_sidecar(const TokenFile& file);
 /// The largest vocabulary that sidecars of these files name; none if none does.
 std::optional<Index> common_vocabulary(const std::vector<std::string>& prefixes);
+
+/// The token behind each document of token files that were made with append_eod.
+struct DocumentEnd {
+  Index token = 0;
+  std::string file;  // the sidecar that says so
+};
+/// That of all of these which were made so; none if none was. Throws: Error that names two files of
+/// different tokens.
+std::optional<DocumentEnd> common_document_end(const std::vector<std::string>& prefixes);
 /// The hash of the one tokenizer that all of these have which have a sidecar; "" if none has.
-/// Throws: Error that names two files of different tokenizers.
+/// Throws: Error that names two files of different tokenizers; as common_document_end().
 std::string common_tokenizer(const std::vector<std::string>& prefixes);
 
 }  // namespace trireme

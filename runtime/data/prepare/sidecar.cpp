@@ -171,6 +171,21 @@ std::optional<Index> common_vocabulary(const std::vector<std::string>& prefixes)
   return vocabulary;
 }
 
+std::optional<DocumentEnd> common_document_end(const std::vector<std::string>& prefixes) {
+  std::optional<DocumentEnd> end;
+  for (const std::string& prefix : prefixes) {
+    const std::optional<Sidecar> sidecar = read_sidecar(prefix);
+    if (!sidecar || !sidecar->append_eod || !sidecar->eod) continue;
+    require(!end || end->token == *sidecar->eod, sidecar_path(prefix),
+            ": its documents end with token ", *sidecar->eod, ", and those of ",
+            end ? end->file : "", " with ", end ? end->token : 0,
+            "; prepare all texts of a blend with one such token, which tokenizer_config.json "
+            "beside tokenizer.json says");
+    end = DocumentEnd{*sidecar->eod, sidecar_path(prefix)};
+  }
+  return end;
+}
+
 std::string common_tokenizer(const std::vector<std::string>& prefixes) {
   std::string tokenizer, of;
   for (const std::string& prefix : prefixes) {
@@ -182,6 +197,7 @@ std::string common_tokenizer(const std::vector<std::string>& prefixes) {
     tokenizer = sidecar->tokenizer;
     of = prefix;
   }
+  common_document_end(prefixes);
   return tokenizer;
 }
 

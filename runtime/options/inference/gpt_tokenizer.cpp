@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 
+#include "trireme/data/token_source.h"
 #include "trireme/data/tokenizer.h"
 
 namespace trireme::options {
@@ -74,6 +75,22 @@ void check_model(const std::string& load_hf, bool reads, Hashes& hashes, GptData
   }
 }
 
+/// The token that ends documents of the data ends texts too. Not the hash of a tokenizer says which
+/// one, but tokenizer_config.json beside it. `encoder`: of the tokenizer of the data.
+void check_document_end(const GptOptions& gpt, const data::TextEncoder& encoder,
+                        Problems& problems) {
+  std::vector<std::string> prefixes;
+  for (const WeightedPath& path : parse_data_path(gpt.data_path)) prefixes.push_back(path.prefix);
+  const std::optional<DocumentEnd> of_data = common_document_end(prefixes);
+  const std::optional<Index> eod = encoder.eod();
+  if (!of_data || eod == of_data->token) return;
+  const std::string here = eod ? str("ends texts at token ", *eod) : "has none that ends a text";
+  problems.add("--tokenizer ", gpt.tokenizer, " ", here, ", but documents of the data end with ",
+               of_data->token, " (", of_data->file, "); have ", of_data->token,
+               " as eos_token in tokenizer_config.json beside ", file_name,
+               ", or prepare the text again");
+}
+
 /// Of a directory that `is_it`.
 std::string tokenizer_to_give(const Options& options,
                               const std::function<bool(const std::string&)>& is_it) {
@@ -135,6 +152,8 @@ void settle_tokenizer(const Options& options, const GptOptions& gpt, const UsedT
     problems.add("--tokenizer ", gpt.tokenizer, " is ", data.encoder->hash(),
                  ", but the tokens of the data are ", shown(read), "; give the one that made them",
                  tokenizer_to_give(options, that_of_data));
+  else if (!read.hash.empty())
+    problems.collect([&] { check_document_end(gpt, *data.encoder, problems); });
   const std::optional<Index> eod = data.encoder->eod();
   data.description.push_back(
       str("--tokenizer ", gpt.tokenizer, ": ", data.encoder->vocabulary(), " tokens; ",

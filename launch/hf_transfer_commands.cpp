@@ -7,10 +7,13 @@
 #include <unistd.h>
 
 #include "trireme/core/version.h"
+#include "trireme/data/sidecar.h"
+#include "trireme/data/tokenizer.h"
 #include "trireme/options/gpt_options.h"
 
 #include "launch/commands.h"
 #include "launch/step_arguments.h"
+#include "runtime/core/one_line.h"
 #include "runtime/interop/export.h"
 #include "runtime/interop/import.h"
 #include "runtime/options/field_names.h"
@@ -18,7 +21,20 @@
 namespace trireme {
 namespace {
 
-/// What the manifest of an imported step says besides its tensors.
+/// Data that the run is trained on must have the tokenizer of the model. Returns why the manifest
+/// does not say which that is; "" where it does, or where the model has none.
+std::string add_tokenizer(const std::string& model, Manifest& head) {
+  const std::string path = model + "/tokenizer.json";
+  if (!std::filesystem::exists(path)) return "";
+  try {
+    head.identity.emplace_back(str(data_facts, tokenizer_fact), data::Tokenizer::load(path).hash());
+    return "";
+  } catch (const Error& error) {
+    return one_line(str("data of another tokenizer will not be refused: ", error.what()));
+  }
+}
+
+/// What the manifest of an imported step says besides its tensors, and its tokenizer.
 Manifest head_of(const interop::ModelFiles& model) {
   Manifest head;
   head.run = fmt::format("hf-import-{}", ::getpid());
@@ -60,8 +76,11 @@ int import(int argc, char** argv) {
         interop::ImportOptions options;
         options.threads = static_cast<int>(threads);
         options.progress = [&](Index done, Index total) { progress.show(done, total); };
-        interop::import_model(model, output, head_of(model), options);
+        Manifest head = head_of(model);
+        const std::string note = add_tokenizer(model.files.path, head);
+        interop::import_model(model, output, head, options);
         std::cout << output << ": step 0, " << model.config.model.describe() << '\n';
+        if (!note.empty()) std::cout << "  note: " << note << '\n';
         return ExitCode::success;
       });
 }

@@ -17,8 +17,9 @@
 namespace trireme::checkpoint {
 namespace {
 
-const std::string model_facts = "model/", training_facts = "training/", data_facts = "data/";
+const std::string model_facts = "model/", training_facts = "training/";
 const std::string optimizer_fact = training_facts + "--optimizer";
+const std::string fact_of_tokenizer = str(data_facts, tokenizer_fact);
 
 bool in_scope(const std::string& fact, LoadScope scope) {
   switch (scope) {
@@ -27,14 +28,15 @@ bool in_scope(const std::string& fact, LoadScope scope) {
     case LoadScope::without_optimizer:
       return fact != optimizer_fact;
     case LoadScope::parameters:
-      return fact.starts_with(model_facts) || fact == data_facts + tokenizer_fact;
+      return fact.starts_with(model_facts) || fact == fact_of_tokenizer;
   }
   return true;
 }
 
 /// "--num-layers", "data: train tokens"
 std::string readable(const std::string& fact) {
-  if (fact.starts_with(data_facts)) return "data: " + fact.substr(data_facts.size());
+  if (fact.starts_with(data_facts))
+    return "data: " + fact.substr(std::string_view(data_facts).size());
   return fact.substr(fact.find('/') + 1);
 }
 
@@ -47,8 +49,7 @@ std::string readable(const std::string& fact, const std::string& value) {
 
 /// Facts that checkpoints of the first releases do not have, and data without a sidecar.
 bool may_be_missing(const std::string& fact) {
-  return fact == data_facts + tokenizer_fact ||
-         (fact.starts_with(data_facts) && fact.ends_with(" content"));
+  return fact == fact_of_tokenizer || (fact.starts_with(data_facts) && fact.ends_with(" content"));
 }
 
 std::string form(const Manifest::Tensor& tensor) { return str(tensor.dtype, " ", tensor.global); }
@@ -80,7 +81,7 @@ void compare_facts(const Manifest& checkpoint, const KeyValues& identity, LoadSc
   }
   for (const auto& [name, value] : checkpoint.identity)
     if (here.count(name) == 0 && in_scope(name, scope) && name != skipped_samples_fact &&
-        !name.starts_with(origin_facts) && name != data_facts + tokenizer_fact)
+        !name.starts_with(origin_facts) && name != fact_of_tokenizer)
       out.push_back(fmt::format("{} is {} in the checkpoint; this job has none", readable(name),
                                 readable(name, value)));
 }
@@ -209,13 +210,13 @@ KeyValues job_identity(const KeyValues& model, const Options& options, const Dat
 
 KeyValues job_identity(const KeyValues& model, const UsedTokenizer& tokenizer) {
   KeyValues all = model_identity(model);
-  if (!tokenizer.hash.empty()) all.emplace_back(data_facts + tokenizer_fact, tokenizer.hash);
+  if (!tokenizer.hash.empty()) all.emplace_back(fact_of_tokenizer, tokenizer.hash);
   return all;
 }
 
 std::map<std::string, std::string> files_of(const UsedTokenizer& tokenizer) {
   if (tokenizer.file.empty()) return {};
-  return {{data_facts + tokenizer_fact, tokenizer.file}};
+  return {{fact_of_tokenizer, tokenizer.file}};
 }
 
 std::map<std::string, std::string> files_of(const DataSource& train) {

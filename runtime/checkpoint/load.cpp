@@ -7,6 +7,7 @@
 
 #include "trireme/comm/agree.h"
 
+#include "runtime/checkpoint/kept_tokenizer.h"
 #include "runtime/checkpoint/memory/time_line.h"
 #include "runtime/checkpoint/messages.h"
 #include "runtime/checkpoint/read.h"
@@ -90,9 +91,23 @@ std::string split_difference(const LoadTarget& t, const Manifest& checkpoint) {
   return str("; --split is ", here, " here and was ", saved);
 }
 
-/// Of a line of differences().
-bool depends_on_split(const std::string& line) {
-  return line.starts_with("data: ") && !line.starts_with(str("data: ", tokenizer_fact));
+/// Continues a line of differences(). Or "".
+std::string hint_for(const LoadTarget& t, const Manifest& checkpoint, const std::string& line,
+                     const TokenizerFindings& tokenizers) {
+  if (line.starts_with(str("data: ", tokenizer_fact))) return tokenizers.hint;
+  return line.starts_with("data: ") ? split_difference(t, checkpoint) : "";
+}
+
+/// What keeps the job from loading `checkpoint`, a sentence each. Warns where that is not known.
+std::vector<std::string> all_differences(const LoadTarget& t, const Manifest& checkpoint) {
+  std::vector<std::string> all = differences(checkpoint, t.catalog, t.identity, t.scope, t.files);
+  const TokenizerFindings tokenizers =
+      compare_tokenizers(checkpoint, t.identity, t.files, options_of(t).load);
+  if (!tokenizers.difference.empty()) all.push_back(tokenizers.difference);
+  for (std::string& line : all) line += hint_for(t, checkpoint, line, tokenizers);
+  if (!tokenizers.doubt.empty())
+    t.context.log().warning(str("--load ", options_of(t).load, ": ", tokenizers.doubt));
+  return all;
 }
 
 /// Collective. Rank 0 reads the manifest of `step` and compares it with the job. Throws: BadStep
@@ -103,9 +118,8 @@ Manifest agree_on_manifest(const LoadTarget& t, Index step) {
     const Manifest manifest = read_manifest(step_path(t, step));
     require(manifest.step == step, "its manifest is that of step ", manifest.step);
     text = to_text(manifest);
-    for (const std::string& line : differences(manifest, t.catalog, t.identity, t.scope, t.files))
-      different += str("--load ", step_path(t, step), ": ", line,
-                       depends_on_split(line) ? split_difference(t, manifest) : "", "\n");
+    for (const std::string& line : all_differences(t, manifest))
+      different += str("--load ", step_path(t, step), ": ", line, "\n");
   });
   if (!failure.empty()) throw BadStep(failure);
   stop_for(t, different);

@@ -60,6 +60,8 @@ struct Manifest {
 };
 
 inline constexpr const char* manifest_name = "manifest.json";
+/// Names of facts of Manifest::identity about the data begin with it.
+inline constexpr const char* data_facts = "data/";
 
 /// The file as text, both lines.
 std::string to_text(const Manifest& manifest);

@@ -12,9 +12,11 @@
 #include "trireme/options/gpt_options.h"
 
 #include "launch/commands.h"
+#include "launch/export_tokenizer.h"
 #include "launch/step_arguments.h"
 #include "runtime/core/one_line.h"
 #include "runtime/interop/export.h"
+#include "runtime/interop/hf_files.h"
 #include "runtime/interop/import.h"
 #include "runtime/options/field_names.h"
 
@@ -96,20 +98,46 @@ std::string run_of(const OpenedStep& step) {
   return std::filesystem::path(without_slashes_at_the_end(whole)).parent_path().string();
 }
 
+/// `tokenizer`: of the option; "": not given.
+ExitCode write_model_of(const std::string& run, const std::string& output,
+                        const std::string& tokenizer, Index threads,
+                        interop::ExportOptions& options) {
+  Progress progress(output);
+  options.threads = static_cast<int>(threads);
+  options.files.progress = [&](Index done, Index total) { progress.show(done, total); };
+  const OpenedStep step = step_at(run);
+  const TransformerConfig model = model_of(step.manifest.options);
+  if (!tokenizer.empty()) try {
+      options.tokenizer = tokenizer_for(tokenizer, step, run_of(step), model.vocab_size);
+    } catch (const Error& error) {
+      std::cerr << "trireme: " << error.what() << '\n';
+      return ExitCode::configuration;
+    }
+  interop::export_model(step, run_of(step), model, output, options);
+  std::cout << output << ": step " << step.manifest.step << " as " << name(options.files.element)
+            << ", " << model.describe() << '\n';
+  if (!interop::has_tokenizer(output))
+    std::cout << output << ": " << advice_without_tokenizer(step) << '\n';
+  return ExitCode::success;
+}
+
 int export_directory(int argc, char** argv) {
-  std::string run, output;
+  std::string run, output, tokenizer;
   Index threads = default_threads();
   interop::ExportOptions options;
   options.files.max_file_bytes = Index{5} << 30;
   CommandLine command("trireme hf export",
                       "Writes a step of a run as a Hugging Face model: config.json, *.safetensors, "
-                      "and the tokenizer of the model that the run began with. The directory "
-                      "appears whole, or not at all.");
+                      "and the tokenizer of the model that the run began with, or --tokenizer. The "
+                      "directory appears whole, or not at all.");
   command.positional("RUN", run, "directory of a run (its newest step), RUN:STEP, or of a step");
   command.text("--output", output, "DIR", "directory to write; it must not exist");
   declare_dtype(command, options.files.element);
   command.size("--max-shard-size", options.files.max_file_bytes, 1,
                "largest safetensors file, such as 5G; a larger tensor has a file of its own");
+  command.text("--tokenizer", tokenizer, "PATH",
+               "directory of the tokenizer of the run's data, or the tokenizer.json in it: its "
+               "files are copied");
   declare_threads(command, threads);
   return parse_and_run(
       command, argc, argv,
@@ -119,17 +147,7 @@ int export_directory(int argc, char** argv) {
         if (std::filesystem::exists(output))
           problems.add("--output ", output, ": exists already; remove it, or give another name");
       },
-      [&] {
-        Progress progress(output);
-        options.threads = static_cast<int>(threads);
-        options.files.progress = [&](Index done, Index total) { progress.show(done, total); };
-        const OpenedStep step = step_at(run);
-        const TransformerConfig model = model_of(step.manifest.options);
-        interop::export_model(step, run_of(step), model, output, options);
-        std::cout << output << ": step " << step.manifest.step << " as "
-                  << name(options.files.element) << ", " << model.describe() << '\n';
-        return ExitCode::success;
-      });
+      [&] { return write_model_of(run, output, tokenizer, threads, options); });
 }
 
 }  // namespace
@@ -141,7 +159,7 @@ std::vector<Subcommand> hf_transfer_commands() {
        "write a Hugging Face model as step 0 of a run",
        import},
       {{"hf", "export"},
-       "RUN[:STEP] --output DIR",
+       "RUN[:STEP] --output DIR [--tokenizer PATH]",
        "write a step as a Hugging Face model",
        export_directory},
   };

@@ -133,9 +133,13 @@ std::optional<HfConfig> kept_config(const std::string& run) {
 }
 
 Json config_of(const TransformerConfig& model, const std::optional<HfConfig>& kept,
-               Element element) {
+               const ExportOptions& options) {
   HfOutput output;
-  output.dtype = dtype_of(element);
+  output.dtype = dtype_of(options.files.element);
+  if (options.tokenizer) {
+    output.bos = options.tokenizer->bos;
+    output.eos = options.tokenizer->eos;
+  }
   if (kept) {
     output.model_type = kept->model_type;
     output.max_positions = kept->max_positions;
@@ -144,11 +148,20 @@ Json config_of(const TransformerConfig& model, const std::optional<HfConfig>& ke
   return hf_config_of(model, output);
 }
 
-void copy_kept(const std::string& run, const std::string& to) {
+void copy(const std::string& from, const std::vector<std::string>& names, const std::string& to) {
+  for (const std::string& name : names)
+    write_whole(to + '/' + name, read_whole(from + '/' + name, largest_kept_file));
+}
+
+/// `tokenizer`: to be written in place of that which the run has kept.
+void copy_kept(const std::string& run, const std::optional<OutputTokenizer>& tokenizer,
+               const std::string& to) {
+  if (tokenizer) copy(tokenizer->directory, tokenizer_files(tokenizer->directory), to);
   const std::string kept = run + '/' + kept_directory;
   if (!fs::exists(kept)) return;
-  for (const std::string& name : files_of_kind(kept, HfFile::kept))
-    write_whole(to + '/' + name, read_whole(kept + '/' + name, largest_kept_file));
+  std::vector<std::string> names = files_of_kind(kept, HfFile::kept);
+  if (tokenizer) std::erase_if(names, [](const auto& name) { return is_of_tokenizer(name); });
+  copy(kept, names, to);
 }
 
 }  // namespace
@@ -157,7 +170,7 @@ void export_model(const OpenedStep& step, const std::string& run, const Transfor
                   const std::string& output, const ExportOptions& options) {
   Unfinished unfinished(output);
   const std::optional<HfConfig> kept = kept_config(run);
-  const Json config = config_of(model, kept, options.files.element);
+  const Json config = config_of(model, kept, options);
   const std::string type = std::get<std::string>(config.find("model_type")->value);
   const std::vector<HfView> views = hf_views(type, model);
   const Parameters from(step, options.threads);
@@ -165,7 +178,7 @@ void export_model(const OpenedStep& step, const std::string& run, const Transfor
 
   make_directory(unfinished.path());
   write_whole(unfinished.path() + "/config.json", to_text(config) + '\n');
-  copy_kept(run, unfinished.path());
+  copy_kept(run, options.tokenizer, unfinished.path());
   safetensors::write_model(unfinished.path(), written(from, views), options.files);
   unfinished.finish();
 }

@@ -6,6 +6,7 @@
 // Not installed; modules above may include it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,6 +57,7 @@ struct HfOutput {
   std::string dtype = "float32";
   Index max_positions = 0;     // 0: as long as the scaling reaches, or seq_length
   const Json* base = nullptr;  // the file that the model came from: its other keys survive
+  std::optional<Index> bos = {}, eos = {};  // without `base`; none: null
 };
 /// The file that both generations read. Throws: Error when no family has these options, with what
 /// is in the way, or when `base` is another model.

@@ -195,7 +195,8 @@ Json hf_config_of(const TransformerConfig& model, const HfOutput& output) {
     if (type != "gpt2")
       for (auto& member : rope_members(model)) all.push_back(std::move(member));
     // Where they are absent, transformers takes ordinary tokens of this run for the ends of texts.
-    for (const char* key : {"bos_token_id", "eos_token_id"}) all.emplace_back(key, Json());
+    all.emplace_back("bos_token_id", output.bos ? Json(*output.bos) : Json());
+    all.emplace_back("eos_token_id", output.eos ? Json(*output.eos) : Json());
   }
   set(all, "dtype", output.dtype);
   set(all, "torch_dtype", output.dtype);

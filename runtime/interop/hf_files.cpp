@@ -56,11 +56,15 @@ std::vector<std::string> problems_of_kept_files(const std::string& directory) {
   return problems;
 }
 
+bool is_of_tokenizer(std::string_view name) {
+  constexpr std::array names = {"tokenizer.json", "added_tokens.json",   "tokenizer_config.json",
+                                "vocab.json",     "merges.txt",          "special_tokens_map.json",
+                                "tekken.json",    "chat_template.jinja", "chat_template.json"};
+  return name.starts_with("tokenizer.model") ||  // of Mistral: tokenizer.model.v3
+         std::find(names.begin(), names.end(), name) != names.end();
+}
+
 HfFile kind_of(std::string_view name) {
-  constexpr std::array kept = {"generation_config.json",  "tokenizer.json", "added_tokens.json",
-                               "tokenizer_config.json",   "vocab.json",     "merges.txt",
-                               "special_tokens_map.json", "tekken.json",    "chat_template.jinja",
-                               "chat_template.json"};
   constexpr std::array legal = {"licen", "notice", "copying", "use_policy", "use-policy"};
   if (name == "config.json") return HfFile::config;
   if (name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json"))
@@ -72,10 +76,26 @@ HfFile kind_of(std::string_view name) {
   const bool licence = std::any_of(legal.begin(), legal.end(), [&](const char* word) {
     return lower.find(word) != std::string::npos;
   });
-  const bool model = name.starts_with("tokenizer.model");  // of Mistral: tokenizer.model.v3
-  return licence || model || std::find(kept.begin(), kept.end(), name) != kept.end()
-             ? HfFile::kept
-             : HfFile::not_used;
+  return licence || is_of_tokenizer(name) || name == "generation_config.json" ? HfFile::kept
+                                                                              : HfFile::not_used;
+}
+
+std::vector<std::string> tokenizer_files(const std::string& directory) {
+  std::vector<std::string> names = files_of_kind(directory, HfFile::kept);
+  std::erase_if(names, [](const std::string& name) { return !is_of_tokenizer(name); });
+  for (const std::string& name : names) {
+    const std::string problem = problem_of_kept(directory, name);
+    require(problem.empty(), one_line(str(directory, ": ", name, ' ', problem)));
+  }
+  return names;
+}
+
+bool has_tokenizer(const std::string& directory) {
+  const std::vector<std::string> names = files_of_kind(directory, HfFile::kept);
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    return name == "tokenizer.json" || name.starts_with("tokenizer.model") ||
+           name == "vocab.json" || name == "tekken.json";
+  });
 }
 
 std::vector<std::string> files_of_kind(const std::string& directory, HfFile kind) {

@@ -22,6 +22,14 @@ enum class HfFile {
 /// By name alone.
 HfFile kind_of(std::string_view name);
 
+/// Whether a kept file of this name belongs to the tokenizer; the others belong to the weights.
+bool is_of_tokenizer(std::string_view name);
+/// The names of these files of `directory`, sorted. Throws: Error when one cannot be copied, as
+/// below.
+std::vector<std::string> tokenizer_files(const std::string& directory);
+/// Whether a directory has what others read a tokenizer from.
+bool has_tokenizer(const std::string& directory);
+
 /// No file is kept, or read as a config.json, that is larger.
 inline constexpr Index largest_kept_file = Index{256} << 20;
 

@@ -1,9 +1,10 @@
-// The tokenizer of a Hugging Face model on its way into a run, as users start it.
+// The tokenizer of a Hugging Face model on its way into a run and out of it, as users start it.
 #include <filesystem>
 #include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "runtime/store/inspect/inspect.h"
 #include "tests/data/tokenizer/small_tokenizer.h"
@@ -63,12 +64,19 @@ class HfTokenizer : public testing::Test {
     EXPECT_THAT(outcome.output, HasSubstr(what));
     EXPECT_THAT(outcome.output, Not(HasSubstr("problems")));
   }
+  std::string refused_export(const std::string& words) const {
+    const Outcome outcome =
+        jobs_.run(CheckpointJobs::trireme("hf export " + words + " --output " + (jobs_ / "no")));
+    EXPECT_EQ(outcome.exit_code, 64) << outcome.output;
+    EXPECT_FALSE(std::filesystem::exists(jobs_ / "no"));
+    return outcome.output;
+  }
 
   CheckpointJobs jobs_{"--seq-length 24 --lr 1e-3"};
   ScratchDirectory model_;
   const SmallTokenizer own_ = SmallTokenizer().add("<s>").add("</s>");
   std::string hash_, other_hash_;
-  const std::string run_ = jobs_ / "run";
+  const std::string run_ = jobs_ / "run", out_ = jobs_ / "out";
 };
 
 TEST_F(HfTokenizer, OfAModelThatWasImportedIsThatOfTheData) {
@@ -118,6 +126,74 @@ TEST_F(HfTokenizer, ThatCannotBeReadDoesNotStopAnImport) {
                                           "--train-iters 1 --save " + (jobs_ / "tuned"));
   expect_trained(tuned);
   EXPECT_THAT(tuned.output, HasSubstr("the tokenizer of the model cannot be compared"));
+  std::filesystem::create_directory(jobs_ / "copy");
+  add_tokenizer(jobs_ / "copy", own_);
+  EXPECT_THAT(refused_export(run_ + " --tokenizer " + (jobs_ / "copy")),
+              HasSubstr("cannot be compared with the one that the run began with: "));
+  trireme("hf export " + (jobs_ / "tuned") + " --tokenizer " + (jobs_ / "copy") + " --output " +
+          out_);
+  EXPECT_EQ(data::Tokenizer::load(out_).hash(), hash_);
+}
+
+TEST_F(HfTokenizer, OfARunFromNothingIsExportedWhereItIsGiven) {
+  const std::string tiny = "--model tiny-llama --num-layers 1 --hidden-size 32 --vocab-size 258 ";
+  expect_trained(train("mine", tiny + "--train-iters 1 --save " + run_));
+  const std::string without = trireme("hf export " + run_ + " --output " + out_);
+  EXPECT_THAT(without, HasSubstr("no tokenizer was written, as the run keeps none; its data has "
+                                 "tokens of tokenizer " +
+                                 hash_));
+  EXPECT_THAT(without, HasSubstr("give --tokenizer DIR"));
+  model_.write("tokenizer_config.json", "{\"eos_token\": \"</s>\"}");
+  model_.write("LICENSE", "of other weights");
+  const auto with = [&](const std::string& name, const std::string& path) {
+    const std::string out = jobs_ / name;
+    EXPECT_THAT(trireme("hf export " + run_ + " --tokenizer " + path + " --output " + out),
+                Not(HasSubstr("no tokenizer")));
+    EXPECT_EQ(data::Tokenizer::load(out).hash(), hash_);
+    EXPECT_TRUE(std::filesystem::exists(out + "/tokenizer_config.json"));
+    EXPECT_FALSE(std::filesystem::exists(out + "/LICENSE"));
+    return nlohmann::json::parse(read_text(out + "/config.json"));
+  };
+  EXPECT_EQ(with("a", model_.path())["eos_token_id"], 257);
+  EXPECT_EQ(with("b", model_.path() + "/tokenizer.json")["bos_token_id"], 256);
+  EXPECT_TRUE(nlohmann::json::parse(read_text(out_ + "/config.json"))["eos_token_id"].is_null());
+  EXPECT_THAT(refused_export(run_ + " --tokenizer " + (jobs_ / "other")),
+              HasSubstr("is " + other_hash_ + ", but the tokens of the data of " + run_ +
+                        "/step-000001 are those of tokenizer " + hash_ + "; give that one"));
+  EXPECT_THAT(refused_export(run_ + " --tokenizer " + text),
+              HasSubstr("the file is not named tokenizer.json"));
+  EXPECT_THAT(refused_export(run_ + " --tokenizer " + (jobs_ / "none")), HasSubstr("none"));
+}
+
+TEST_F(HfTokenizer, OfARunOnBytesIsNone) {
+  const std::string tiny = "--model tiny-llama --num-layers 1 --hidden-size 32 ";
+  expect_trained(train("data", tiny + "--train-iters 1 --save " + run_));
+  EXPECT_THAT(trireme("hf export " + run_ + " --output " + out_),
+              HasSubstr("no tokenizer was written: tokens of this run are bytes"));
+  EXPECT_THAT(refused_export(run_ + " --tokenizer " + model_.path()),
+              HasSubstr("/step-000001 are bytes; leave it out"));
+}
+
+TEST_F(HfTokenizer, OfTheModelThatARunBeganWithIsNotReplacedByAnother) {
+  std::filesystem::remove(jobs_ / "mine.json");
+  model_.write("tokenizer.model.v3", "of the model");
+  model_.write("LICENSE", "of the weights");
+  expect_trained(train("mine", "--load-hf " + model_.path() + " --train-iters 1 --save " + run_));
+  EXPECT_THAT(refused_export(run_ + " --tokenizer " + (jobs_ / "other")),
+              HasSubstr("but the run began with tokenizer " + hash_ + " (" + run_ +
+                        "/hf/tokenizer.json); leave --tokenizer out"));
+  std::filesystem::remove(model_ / "tokenizer.model.v3");
+  trireme("hf export " + run_ + " --tokenizer " + model_.path() + " --output " + out_);
+  EXPECT_EQ(read_text(out_ + "/LICENSE"), "of the weights");
+  EXPECT_TRUE(std::filesystem::exists(out_ + "/tokenizer.json"));
+  EXPECT_FALSE(std::filesystem::exists(out_ + "/tokenizer.model.v3"));
+  trireme("hf export " + run_ + " --output " + out_ + "2");  // what the run has kept
+  EXPECT_TRUE(std::filesystem::exists(out_ + "2/tokenizer.model.v3"));
+  // Nothing but the number of tokens is known of this run.
+  std::filesystem::remove_all(run_ + "/hf");
+  add_tokenizer(jobs_ / "other", SmallTokenizer().merge("a", "b").add("<1>").add("<2>"));
+  EXPECT_THAT(refused_export(run_ + " --tokenizer " + (jobs_ / "other")),
+              HasSubstr("has 259 tokens, more than the 258 of the model of "));
 }
 
 }  // namespace

@@ -36,6 +36,21 @@ TEST(HfFiles, AreKeptOrReadOrCodeByTheirNames) {
               ElementsAre("README.md", "pytorch_model.bin"));
 }
 
+TEST(HfFiles, OfTheTokenizerAreNotThoseOfTheWeights) {
+  const ScratchDirectory folder, elsewhere;
+  for (const char* name : {"config.json", "generation_config.json", "LICENSE", "README.md",
+                           "tokenizer_config.json", "special_tokens_map.json"})
+    folder.write(name, "x");
+  EXPECT_FALSE(has_tokenizer(folder.path()));
+  folder.write("tokenizer.json", "x");
+  EXPECT_TRUE(has_tokenizer(folder.path()));
+  EXPECT_THAT(tokenizer_files(folder.path()),
+              ElementsAre("special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"));
+  std::filesystem::create_symlink(elsewhere.write("id_rsa", "secret"), folder / "vocab.json");
+  EXPECT_THAT(message_of([&] { tokenizer_files(folder.path()); }),
+              testing::HasSubstr("vocab.json is a link to "));
+}
+
 TEST(HfFiles, ThatCannotBeKeptAreNamedBeforeAnyWork) {
   const ScratchDirectory folder, elsewhere;
   namespace fs = std::filesystem;

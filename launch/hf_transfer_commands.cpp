@@ -14,7 +14,7 @@
 #include "launch/commands.h"
 #include "launch/export_tokenizer.h"
 #include "launch/step_arguments.h"
-#include "runtime/core/one_line.h"
+#include "runtime/core/text/one_line.h"
 #include "runtime/interop/export.h"
 #include "runtime/interop/hf_files.h"
 #include "runtime/interop/import.h"

@@ -7,7 +7,7 @@
 #include "trireme/data/sidecar.h"
 #include "trireme/data/tokenizer.h"
 
-#include "runtime/core/one_line.h"
+#include "runtime/core/text/one_line.h"
 #include "runtime/interop/model_files.h"
 
 namespace trireme::checkpoint {

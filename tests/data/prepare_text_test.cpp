@@ -374,5 +374,18 @@ TEST_F(PrepareText, TextComesBackByDocumentAndByToken) {
             "give the one that made them");
 }
 
+TEST(ByteEncoder, DoesNotMoveTheTokensOfABlockForEachDocument) {
+  const std::unique_ptr<TextEncoder::Worker> worker = byte_encoder()->worker();
+  std::vector<std::int32_t> tokens;
+  int moves = 0;
+  for (int document = 0; document < 10000; ++document) {
+    const std::size_t before = tokens.capacity();
+    worker->encode("some", tokens);
+    moves += tokens.capacity() != before;
+  }
+  EXPECT_EQ(tokens.size(), 40000u);
+  EXPECT_LT(moves, 40);
+}
+
 }  // namespace
 }  // namespace trireme::data

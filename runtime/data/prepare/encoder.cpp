@@ -39,8 +39,10 @@ class ByteEncoder final : public TextEncoder {
   class Bytes final : public Worker {
    public:
     void encode(std::string_view text, std::vector<std::int32_t>& tokens) override {
-      tokens.reserve(tokens.size() + text.size());
-      for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
+      // Not reserve(), which makes room for these alone: a block has many documents.
+      tokens.resize(tokens.size() + text.size());
+      std::transform(text.begin(), text.end(), tokens.end() - static_cast<Index>(text.size()),
+                     [](char c) { return static_cast<unsigned char>(c); });
     }
   };
 };

@@ -6,6 +6,9 @@ import random
 
 from kinds import added
 
+# Numerals of Unicode 17, which `Digits` of the package knows alone
+# (docs/reference/tokenizers.md).
+LATER_NUMERALS = dict.fromkeys([*range(0x11de0, 0x11dea), *range(0x16ff4, 0x16ff7)])
 # Of these, at random, texts are made.
 PIECES = ["<s>", "</s>", "<m>", "<l>", "<r>", "[INST]", " ", "  ", "\u2581", "a", "b", "the",
           "The file", "\u00e9", "e\u0301", "\u0301", "\u65e5", "\n", "1", "23", "\u0663", "\u00bd",

@@ -1,4 +1,5 @@
-// Frequencies, also those for longer sequences. "Periods": how often a pair turns in the original positions.
+// Frequencies, also those for longer sequences. "Periods": how often a pair turns in the original
+// positions.
 #include <algorithm>
 #include <cmath>
 #include <numbers>

@@ -1,12 +1,12 @@
 // First the plan: which bytes of which file hold something wanted, as pieces in order; then threads
-// that take turns to read a piece, and convert it while the next one reads. One stream of reads in
-// the order of the file is what the kernel reads ahead best, in large pages: several streams, and
-// pages that are announced to it (POSIX_FADV_WILLNEED, small ones), took up to 1.5 times as long.
+// that read a piece each and convert it. Where the kernel reads ahead by itself they take turns to
+// read: one stream of reads in the order of the file, which it understands.
 #include "runtime/store/safetensors/reader.h"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <tuple>
@@ -19,13 +19,16 @@
 #include "runtime/core/round_up.h"
 #include "runtime/store/file.h"
 #include "runtime/store/safetensors/element.h"
+#include "runtime/store/safetensors/read_ahead.h"
 
 namespace trireme::safetensors {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr Index tile = 64;                      // rows and columns that are transposed at a time
 constexpr Index largest_gap = Index{64} << 10;  // bytes between pieces that are read with them
-constexpr std::size_t pieces_ahead = 4;         // that are announced to the kernel
+constexpr std::size_t pieces_ahead = 2;         // of each thread, announced to the kernel
 constexpr Index segment_bytes = 1024;           // of a row, hashed together
 constexpr Index call_bytes = Index{8} << 10;    // what a read costs, as bytes that are copied
 
@@ -56,6 +59,10 @@ struct Piece {
   std::size_t first_use, last_use;
   bool by_rows = false;  // of the rows of its only use, what is wanted() alone is read
 };
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 Element element_of(const LocatedTensor& tensor) {
   const std::optional<Element> element = parse_element(tensor.type);
@@ -107,12 +114,13 @@ class RowReader {
   bool pays_by_rows(std::size_t first, std::size_t last) const;
   void read_pieces(const std::function<void(Index)>& has_read);
   const Piece* read_next(std::byte* data, Index& bytes);
-  void read_bytes(const Piece& piece, Index offset, std::byte* data, Index bytes) const;
-  Index read_piece(const Piece& piece, std::byte* data) const;
+  void read_bytes(const Piece& piece, const File& file, Index offset, std::byte* data,
+                  Index bytes) const;
+  Index read_piece(const Piece& piece, const File& file, std::byte* data) const;
   void convert(const Use& use, const RowBytes& rows) const;
   std::uint64_t sum(const Use& use, const RowBytes& rows) const;
   std::uint64_t use_piece(const Piece& piece, const std::byte* data) const;
-  void announce(std::size_t index) const;
+  void announce(std::size_t index, bool all, int opened, const File& file) const;
   std::string path_of(const Piece& piece) const {
     return directory_.path + '/' + directory_.files[at(piece.file)];
   }
@@ -123,11 +131,14 @@ class RowReader {
   std::vector<Piece> pieces_;
   Index bytes_used_ = 0, largest_piece_ = 0;
 
-  std::mutex turn_;  // of the thread that reads; these are its:
+  std::mutex turn_;  // guards:
   std::size_t next_piece_ = 0;
-  std::optional<File> file_;
+  std::shared_ptr<const File> file_;
   int opened_ = -1;
+  std::size_t ahead_of_reads_ = 0;  // pieces
   Index bytes_read_ = 0;
+  ReadAhead ahead_;
+  const Clock::time_point begin_ = Clock::now();
 
   std::atomic<std::uint64_t> sum_{0};
   std::atomic<bool> failed_{false};
@@ -199,14 +210,14 @@ void RowReader::plan_pieces() {
     largest_piece_ = std::max(largest_piece_, piece.end - piece.begin);
 }
 
-/// Asks the kernel to read a piece that it does not read ahead: one that does not follow the one
-/// before it.
-void RowReader::announce(std::size_t index) const {
+/// Asks the kernel to read a piece of the file that is `opened`: of `all`, or one that does not
+/// follow the one before it, which it does not read ahead by itself.
+void RowReader::announce(std::size_t index, bool all, int opened, const File& file) const {
   if (index == 0 || index >= pieces_.size()) return;
   const Piece &piece = pieces_[index], &before = pieces_[index - 1];
-  if (piece.file != opened_) return;
-  if (!piece.by_rows && piece.file == before.file && piece.begin <= before.end) return;
-  file_->will_need(piece.begin, piece.end - piece.begin);
+  if (piece.file != opened) return;
+  const bool follows = !piece.by_rows && piece.file == before.file && piece.begin <= before.end;
+  if (all || !follows) file.will_need(piece.begin, piece.end - piece.begin);
 }
 
 void RowReader::convert(const Use& use, const RowBytes& rows) const {
@@ -252,41 +263,45 @@ std::uint64_t RowReader::sum(const Use& use, const RowBytes& rows) const {
   return all;
 }
 
-void RowReader::read_bytes(const Piece& piece, Index offset, std::byte* data, Index bytes) const {
-  const Index got = file_->read_at(offset, data, bytes);
+void RowReader::read_bytes(const Piece& piece, const File& file, Index offset, std::byte* data,
+                           Index bytes) const {
+  const Index got = file.read_at(offset, data, bytes);
   require(got == bytes, path_of(piece), ": ends at byte ", offset + got, " (tensor ",
           rectangles_[uses_[piece.first_use].rectangle].tensor->name, ")");
 }
 
 /// Returns: the bytes that were read.
-Index RowReader::read_piece(const Piece& piece, std::byte* data) const {
+Index RowReader::read_piece(const Piece& piece, const File& file, std::byte* data) const {
   if (!piece.by_rows) {
-    read_bytes(piece, piece.begin, data, piece.end - piece.begin);
+    read_bytes(piece, file, piece.begin, data, piece.end - piece.begin);
     return piece.end - piece.begin;
   }
   const Use& use = uses_[piece.first_use];
   const Rectangle& r = rectangles_[use.rectangle];
   const Span part = wanted(r);
   for (Index i = 0; i < use.rows; ++i)
-    read_bytes(piece, use.begin + i * row_bytes_of(*r.tensor) + part.first, data + i * part.count,
-               part.count);
+    read_bytes(piece, file, use.begin + i * row_bytes_of(*r.tensor) + part.first,
+               data + i * part.count, part.count);
   return use.rows * part.count;
 }
 
-/// Waits for its turn. Returns: the piece that is in `data` then; nothing after the last one.
+/// Returns: the piece that is in `data` then, of so many bytes; nothing after the last one.
 const Piece* RowReader::read_next(std::byte* data, Index& bytes) {
-  const std::lock_guard lock(turn_);
+  std::unique_lock lock(turn_);
   if (next_piece_ == pieces_.size() || failed_) return nullptr;
-  const Piece& piece = pieces_[next_piece_];
-  if (opened_ != piece.file) {
-    file_ = File::open(path_of(piece), Caching::buffered);
-    opened_ = piece.file;
-    for (std::size_t i = 0; i < pieces_ahead; ++i) announce(next_piece_ + i);
-  }
-  announce(next_piece_ + pieces_ahead);
-  ++next_piece_;
-  bytes = read_piece(piece, data);
+  const std::size_t index = next_piece_++, ahead = ahead_of_reads_;
+  const Piece& piece = pieces_[index];
+  const bool opens = opened_ != piece.file, announces = ahead_.announces();
+  if (opens) file_ = std::make_shared<const File>(File::open(path_of(piece), Caching::buffered));
+  opened_ = piece.file;
+  const std::shared_ptr<const File> file = file_;  // others may open the next one
+  if (announces) lock.unlock();
+  for (std::size_t i = opens ? 0 : ahead; i <= ahead; ++i)
+    announce(index + i, announces, piece.file, *file);
+  bytes = read_piece(piece, *file, data);
+  if (announces) lock.lock();
   bytes_read_ += bytes;
+  ahead_.has_read(bytes, seconds_since(begin_));
   return &piece;
 }
 
@@ -296,9 +311,8 @@ std::uint64_t RowReader::use_piece(const Piece& piece, const std::byte* data) co
     const Rectangle& r = rectangles_[uses_[i].rectangle];
     const Span part = wanted(r);
     const RowBytes rows =
-        piece.by_rows
-            ? RowBytes{data, part.first, part.count}
-            : RowBytes{data + (uses_[i].begin - piece.begin), 0, row_bytes_of(*r.tensor)};
+        piece.by_rows ? RowBytes{data, part.first, part.count}
+                      : RowBytes{data + (uses_[i].begin - piece.begin), 0, row_bytes_of(*r.tensor)};
     convert(uses_[i], rows);
     sum_of_piece += sum(uses_[i], rows);
   }
@@ -317,6 +331,7 @@ void RowReader::read_pieces(const std::function<void(Index)>& has_read) {
 RowsRead RowReader::read(int threads, const std::function<void(Index)>& has_read) {
   const auto parts = static_cast<int>(
       std::clamp<Index>(static_cast<Index>(pieces_.size()), 1, std::max(threads, 1)));
+  ahead_of_reads_ = pieces_ahead * static_cast<std::size_t>(parts);
   ThreadPool pool(parts);
   pool.parallel_for(parts, 1, [&](Index, Index) {
     try {
@@ -340,10 +355,9 @@ Rows rows_of(const Shape& shape) {
 
 RowsRead read_rectangles(const Directory& directory, const std::vector<Rectangle>& rectangles,
                          int threads, const std::function<void(Index bytes)>& has_read) {
-  const auto begin = std::chrono::steady_clock::now();
+  const Clock::time_point begin = Clock::now();
   RowsRead read = RowReader(directory, rectangles).read(threads, has_read);
-  read.report.ms =
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  read.report.ms = 1e3 * seconds_since(begin);
   return read;
 }
 

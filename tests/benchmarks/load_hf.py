@@ -10,15 +10,16 @@ each rank keeps its part in fp32; and the processor seconds of all ranks: the di
 with one layer, so that what starting costs does not count. The number of processes that run before
 each round is recorded too: ratios of a busy machine mean little.
 
-Each job has a `cat` of its own. A virtual machine gets memory that lay free for seconds from its
-host only when it is written: a file is then read up to 3 times as slowly, by `cat` as by trireme.
-So that memory is at hand, as on a machine of its own, a process holds 1.5 times the bytes of the
-files, and ends when `cat` starts, and when the ranks have taken the memory of their parameters.
+Each job has a `cat` of its own, while another process holds as much memory as the job took. A
+virtual machine gets memory that lay free for seconds from its host only when it is written: a file
+that is read after much memory was taken comes up to 3 times as slowly, for `cat` as for trireme.
+So that memory is in the same state before all, they begin after a pause.
 
 usage: tests/benchmarks/load_hf.py [--build build/release] [--bytes 2e9] [--ranks 1,2]
        [--dtype BF16] [--rounds 3] [--directory DIR] [--json FILE]
 """
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -29,6 +30,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import numpy
@@ -36,7 +38,7 @@ import numpy
 WIDTH, MLP, HEADS, GROUPS, VOCAB = 2048, 8192, 32, 8, 32000
 FILE_BYTES = 512 << 20
 BLOCK = 512  # bytes, of getrusage
-HELD = 1.5  # of the bytes of the files
+PAUSE_S = 5
 
 
 def tensors(layers, vocabulary=VOCAB):
@@ -109,32 +111,43 @@ def forget(directory):
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-class Held:
-    """So many bytes of memory are written and held by another process, until free()."""
-
-    def __init__(self, size):
-        program = (f"import numpy, sys; kept = numpy.ones({int(size)} // 8); print(flush=True); "
-                   "sys.stdin.read()")
-        self.holder = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE,
-                                       stdout=subprocess.PIPE)
-        if not self.holder.stdout.readline():
-            sys.exit(f"{size} bytes of memory cannot be held: a smaller --bytes may fit")
-
-    def free(self):
-        self.holder.kill()
-        self.holder.wait()
+def taken_memory():
+    """Bytes of the machine that are in use, without the page cache of files."""
+    text = pathlib.Path("/proc/meminfo").read_text()
+    kib = {name: int(value) for name, value in re.findall(r"^(\w+): +(\d+) kB", text, re.M)}
+    free = sum(kib[name] for name in ("MemFree", "Buffers", "Cached", "SReclaimable"))
+    return 1024 * (kib["MemTotal"] - free + kib["Shmem"])
 
 
-def resident(program):
-    """Bytes of memory of all processes of this program."""
-    pages = 0
-    for process in pathlib.Path("/proc").iterdir():
-        try:
-            if process.name.isdigit() and (process / "comm").read_text().strip() == program:
-                pages += int((process / "statm").read_text().split()[1])
-        except OSError:  # it has ended
-            pass
-    return pages * resource.getpagesize()
+class Taken:
+    """The most that taken_memory() grows by, meanwhile."""
+
+    def __enter__(self):
+        self.before, self.most, self.over = taken_memory(), 0, threading.Event()
+        self.thread = threading.Thread(target=self.watch)
+        self.thread.start()
+        return self
+
+    def watch(self):
+        while not self.over.wait(0.02):
+            self.most = max(self.most, taken_memory() - self.before)
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+
+
+@contextlib.contextmanager
+def held_memory(size):
+    """So many bytes are written and kept meanwhile, by another process."""
+    program = (f"import numpy, sys; kept = numpy.ones({size} // 8); print(flush=True); "
+               "sys.stdin.read()")
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as holder:
+        if not holder.stdout.readline():
+            sys.exit(f"{size} bytes of memory cannot be held beside cat: a smaller --bytes may fit")
+        yield
+        holder.stdin.close()
 
 
 def cat(directory):
@@ -147,10 +160,10 @@ def cat(directory):
             (after.ru_inblock - before.ru_inblock) * BLOCK)
 
 
-def load(build, directory, ranks, parameters, held=None):
-    """`held` is freed once the ranks have the memory of `parameters` numbers. Returns: seconds that
-    the ranks read for, seconds before it in which they take memory, the largest peak memory of a
-    rank in bytes, the processor seconds of all ranks, and bytes that the disk has read for them."""
+def load(build, directory, ranks):
+    """Returns: seconds that the ranks read for, seconds before it in which they take memory, the
+    largest peak memory of a rank in bytes, the processor seconds of all ranks, and bytes that the
+    disk has read for them."""
     program = f"{build}/bin/train_gpt --load-hf {directory} --train-iters 0 --seq-length 128"
     # A parent of each rank prints what its only child has used.
     rank = f"{sys.executable} -c 'import resource, subprocess, sys; " \
@@ -165,10 +178,6 @@ def load(build, directory, ranks, parameters, held=None):
             out += line
             if "memory planned: " in line:
                 planned = time.monotonic()
-                while held and job.poll() is None and resident("train_gpt") < 3.8 * parameters:
-                    time.sleep(0.002)
-                if held:
-                    held.free()
             elif "loaded llama from " in line:
                 loaded = time.monotonic()
     if job.returncode != 0:
@@ -180,23 +189,25 @@ def load(build, directory, ranks, parameters, held=None):
             sum(int(blocks) for blocks in re.findall(r"blocks (\d+)", out)) * BLOCK)
 
 
-def measure(build, directory, small, ranks, parameters):
+def measure(build, directory, small, ranks):
     """One round. `small`: the directory of the model with one layer. Returns: the record."""
     size, small_size = (sum(f.stat().st_size for f in each.glob("*.safetensors"))
                         for each in (directory, small))
     line = {"running": float(pathlib.Path("/proc/loadavg").read_text().split()[0])}
     for count in ranks:
-        start = load(build, small, count, 0)[3]
-        held = Held(HELD * size)
+        start = load(build, small, count)[3]
         forget(directory)
-        (line[f"load_s_{count}"], line[f"take_memory_s_{count}"], line[f"peak_bytes_{count}"],
-         cpu, disk) = load(build, directory, count, parameters, held)
+        time.sleep(PAUSE_S)
+        with Taken() as taken:
+            (line[f"load_s_{count}"], line[f"take_memory_s_{count}"], line[f"peak_bytes_{count}"],
+             cpu, disk) = load(build, directory, count)
         line[f"cpu_s_{count}"] = (cpu - start) * size / (size - small_size)
         line[f"disk_{count}"] = disk / size
-        held = Held(HELD * size)
+        line[f"taken_bytes_{count}"] = taken.most
         forget(directory)
-        held.free()
-        line[f"cat_s_{count}"], line[f"cat_cpu_s_{count}"], disk = cat(directory)
+        time.sleep(PAUSE_S)
+        with held_memory(taken.most):
+            line[f"cat_s_{count}"], line[f"cat_cpu_s_{count}"], disk = cat(directory)
         line[f"cat_disk_{count}"] = disk / size
     return line
 
@@ -221,7 +232,7 @@ def main():
         record = {"file_bytes": size, "parameters": count, "dtype": options.dtype, "rounds": []}
         ranks = [int(number) for number in options.ranks.split(",")]
         for _ in range(options.rounds):
-            record["rounds"].append(measure(options.build, directory, small, ranks, count))
+            record["rounds"].append(measure(options.build, directory, small, ranks))
             print(json.dumps(record["rounds"][-1]), flush=True)
 
     def median(key):
@@ -235,7 +246,8 @@ def main():
                   f"{median(f'{disk}_{count}'):.2f} of the files from disk")
         ratio = statistics.median(line[f"load_s_{count}"] / line[f"cat_s_{count}"]
                                   for line in record["rounds"])
-        print(f"  {ratio:.2f} x cat (median of the rounds); memory taken in "
+        print(f"  {ratio:.2f} x cat (median of the rounds); "
+              f"{median(f'taken_bytes_{count}') / 1e9:.2f} GB taken in "
               f"{median(f'take_memory_s_{count}'):.1f} s, "
               f"{max(line[f'peak_bytes_{count}'] for line in record['rounds']) / 1e9:.2f} GB peak "
               f"of a rank")

@@ -39,7 +39,7 @@ class ByteEncoder final : public TextEncoder {
   class Bytes final : public Worker {
    public:
     void encode(std::string_view text, std::vector<std::int32_t>& tokens) override {
-      // Not reserve(), which makes room for these alone: a block has many documents.
+      // Not reserve(), which would grow by one document at a time: a block has many.
       tokens.resize(tokens.size() + text.size());
       std::transform(text.begin(), text.end(), tokens.end() - static_cast<Index>(text.size()),
                      [](char c) { return static_cast<unsigned char>(c); });

@@ -1,5 +1,5 @@
-// ReadAhead: whether the kernel is told of the reads to come (POSIX_FADV_WILLNEED), or reads ahead
-// by itself. Which is faster depends on the machine. Announced reads wait in a deep queue, but come
+// ReadAhead: whether reads are announced to the kernel (POSIX_FADV_WILLNEED), or it reads ahead by
+// itself. Which is faster depends on the machine. Announced reads wait in a deep queue, but come
 // in small pages: disks that have few requests at a time, as those of virtual machines, take up to
 // 1.5 times as long. The kernel's own come in large pages, which a virtual machine that lends free
 // memory to its host must get back first, and then take 2 to 3 times as long.

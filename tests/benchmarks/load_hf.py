@@ -10,16 +10,15 @@ each rank keeps its part in fp32; and the processor seconds of all ranks: the di
 with one layer, so that what starting costs does not count. The number of processes that run before
 each round is recorded too: ratios of a busy machine mean little.
 
-Each job has a `cat` of its own, while another process holds as much memory as the job took. A
-virtual machine gets memory that lay free for seconds from its host only when it is written: a file
-that is read after much memory was taken comes up to 3 times as slowly, for `cat` as for trireme.
-So that memory is in the same state before all, they begin after a pause.
+Before each, another file fills the page cache, as on a machine that has run for long. A virtual
+machine may get memory that lies free from its host only when it is written, and then reads 3 to 4
+times as slowly, for `cat` as for trireme; which of them it meets would be chance. The file has
+zeros alone, and no blocks on the disk.
 
 usage: tests/benchmarks/load_hf.py [--build build/release] [--bytes 2e9] [--ranks 1,2]
        [--dtype BF16] [--rounds 3] [--directory DIR] [--json FILE]
 """
 import argparse
-import contextlib
 import json
 import os
 import pathlib
@@ -30,7 +29,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 import numpy
@@ -38,7 +36,6 @@ import numpy
 WIDTH, MLP, HEADS, GROUPS, VOCAB = 2048, 8192, 32, 8, 32000
 FILE_BYTES = 512 << 20
 BLOCK = 512  # bytes, of getrusage
-PAUSE_S = 5
 
 
 def tensors(layers, vocabulary=VOCAB):
@@ -111,43 +108,16 @@ def forget(directory):
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def taken_memory():
-    """Bytes of the machine that are in use, without the page cache of files."""
-    text = pathlib.Path("/proc/meminfo").read_text()
-    kib = {name: int(value) for name, value in re.findall(r"^(\w+): +(\d+) kB", text, re.M)}
-    free = sum(kib[name] for name in ("MemFree", "Buffers", "Cached", "SReclaimable"))
-    return 1024 * (kib["MemTotal"] - free + kib["Shmem"])
+def make_filler(path):
+    """A file of zeros without blocks, as large as the memory."""
+    with open(path, "wb") as file:
+        file.truncate(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
-class Taken:
-    """The most that taken_memory() grows by, meanwhile."""
-
-    def __enter__(self):
-        self.before, self.most, self.over = taken_memory(), 0, threading.Event()
-        self.thread = threading.Thread(target=self.watch)
-        self.thread.start()
-        return self
-
-    def watch(self):
-        while not self.over.wait(0.02):
-            self.most = max(self.most, taken_memory() - self.before)
-
-    def __exit__(self, *_):
-        self.over.set()
-        self.thread.join()
-
-
-@contextlib.contextmanager
-def held_memory(size):
-    """So many bytes are written and kept meanwhile, by another process."""
-    program = (f"import numpy, sys; kept = numpy.ones({size} // 8); print(flush=True); "
-               "sys.stdin.read()")
-    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE,
-                          stdout=subprocess.PIPE) as holder:
-        if not holder.stdout.readline():
-            sys.exit(f"{size} bytes of memory cannot be held beside cat: a smaller --bytes may fit")
-        yield
-        holder.stdin.close()
+def prepare(directory, filler):
+    """Its files are cold then, and the page cache is full."""
+    forget(directory)
+    subprocess.run(["cat", filler], stdout=subprocess.DEVNULL, check=True)
 
 
 def cat(directory):
@@ -189,25 +159,20 @@ def load(build, directory, ranks):
             sum(int(blocks) for blocks in re.findall(r"blocks (\d+)", out)) * BLOCK)
 
 
-def measure(build, directory, small, ranks):
+def measure(build, directory, small, ranks, filler):
     """One round. `small`: the directory of the model with one layer. Returns: the record."""
     size, small_size = (sum(f.stat().st_size for f in each.glob("*.safetensors"))
                         for each in (directory, small))
     line = {"running": float(pathlib.Path("/proc/loadavg").read_text().split()[0])}
     for count in ranks:
         start = load(build, small, count)[3]
-        forget(directory)
-        time.sleep(PAUSE_S)
-        with Taken() as taken:
-            (line[f"load_s_{count}"], line[f"take_memory_s_{count}"], line[f"peak_bytes_{count}"],
-             cpu, disk) = load(build, directory, count)
+        prepare(directory, filler)
+        (line[f"load_s_{count}"], line[f"take_memory_s_{count}"], line[f"peak_bytes_{count}"],
+         cpu, disk) = load(build, directory, count)
         line[f"cpu_s_{count}"] = (cpu - start) * size / (size - small_size)
         line[f"disk_{count}"] = disk / size
-        line[f"taken_bytes_{count}"] = taken.most
-        forget(directory)
-        time.sleep(PAUSE_S)
-        with held_memory(taken.most):
-            line[f"cat_s_{count}"], line[f"cat_cpu_s_{count}"], disk = cat(directory)
+        prepare(directory, filler)
+        line[f"cat_s_{count}"], line[f"cat_cpu_s_{count}"], disk = cat(directory)
         line[f"cat_disk_{count}"] = disk / size
     return line
 
@@ -229,10 +194,12 @@ def main():
         write_model(small, 0, options.dtype, vocabulary=256)
         size, count = write_model(directory, options.bytes, options.dtype)
         print(f"{size / 1e9:.2f} GB in files, {count / 1e6:.0f} M parameters")
+        filler = directory / "filler"
+        make_filler(filler)
         record = {"file_bytes": size, "parameters": count, "dtype": options.dtype, "rounds": []}
         ranks = [int(number) for number in options.ranks.split(",")]
         for _ in range(options.rounds):
-            record["rounds"].append(measure(options.build, directory, small, ranks))
+            record["rounds"].append(measure(options.build, directory, small, ranks, filler))
             print(json.dumps(record["rounds"][-1]), flush=True)
 
     def median(key):
@@ -247,8 +214,7 @@ def main():
         ratio = statistics.median(line[f"load_s_{count}"] / line[f"cat_s_{count}"]
                                   for line in record["rounds"])
         print(f"  {ratio:.2f} x cat (median of the rounds); "
-              f"{median(f'taken_bytes_{count}') / 1e9:.2f} GB taken in "
-              f"{median(f'take_memory_s_{count}'):.1f} s, "
+              f"memory taken in {median(f'take_memory_s_{count}'):.1f} s, "
               f"{max(line[f'peak_bytes_{count}'] for line in record['rounds']) / 1e9:.2f} GB peak "
               f"of a rank")
     if options.json:

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <numeric>
 #include <random>
 
 #include <gmock/gmock.h>
@@ -45,6 +46,25 @@ TEST(SafetensorsElement, EveryHalfIsItsDefinitionAndComesBack) {
     } else {
       ASSERT_EQ(static_cast<double>(x), expected) << i;
       ASSERT_EQ(float_to_half(x), half) << i;
+    }
+  }
+}
+
+// Several are converted at a time.
+TEST(SafetensorsElement, ManyHalvesAreWidenedAsOne) {
+  std::vector<std::uint16_t> halves(0x10000);
+  std::iota(halves.begin(), halves.end(), std::uint16_t{0});
+  std::vector<float> floats(halves.size());
+  for (const std::size_t first : {0, 1, 3}) {
+    const std::size_t count = halves.size() - 2 * first;
+    to_f32(Element::f16, halves.data() + first, static_cast<Index>(count), floats.data());
+    for (std::size_t i = 0; i < count; ++i) {
+      const float x = half_to_float(halves[first + i]);
+      if (std::isnan(x))
+        ASSERT_TRUE(std::isnan(floats[i])) << first + i;
+      else
+        ASSERT_EQ(std::bit_cast<std::uint32_t>(floats[i]), std::bit_cast<std::uint32_t>(x))
+            << first + i;
     }
   }
 }

@@ -1,5 +1,9 @@
 #include "runtime/store/safetensors/element.h"
 
+#if defined(TRIREME_SIMD_X86)
+#include <immintrin.h>
+#endif
+
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -44,6 +48,40 @@ Index narrow(const float* from, Index count, void* to, Round&& round, Widen&& wi
   return first;
 }
 
+// Without a branch, and inside this file, so that compilers convert several at a time.
+float widen_half(std::uint16_t half) {
+  const std::uint32_t sign = (half & 0x8000u) << 16, rest = half & 0x7fffu;
+  const auto subnormal = std::bit_cast<std::uint32_t>(  // or zero
+      static_cast<float>(static_cast<std::int32_t>(rest)) * subnormal_unit);
+  const std::uint32_t normal =
+      (rest << mantissa_shift) + (rest < 0x7c00u ? exponent_shift : 2 * exponent_shift);
+  const std::uint32_t chosen = rest < 0x0400u ? ~0u : 0u;
+  return std::bit_cast<float>(sign | (subnormal & chosen) | (normal & ~chosen));
+}
+
+#if defined(TRIREME_SIMD_X86)
+/// For processors with F16C. Returns: how many it has converted; fewer than 8 are left.
+__attribute__((target("avx,f16c"))) Index widen_by_eights(const std::byte* from, Index count,
+                                                          float* to) {
+  Index done = 0;
+  for (; done + 8 <= count; done += 8) {
+    const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 2 * done));
+    _mm256_storeu_ps(to + done, _mm256_cvtph_ps(halves));
+  }
+  return done;
+}
+#endif
+
+void widen_halves(const void* from, Index count, float* to) {
+  Index done = 0;
+#if defined(TRIREME_SIMD_X86)
+  if (__builtin_cpu_supports("avx2"))  // they all have F16C, which clang cannot ask for
+    done = widen_by_eights(static_cast<const std::byte*>(from), count, to);
+#endif
+  widen<std::uint16_t>(static_cast<const std::byte*>(from) + 2 * done, count - done, to + done,
+                       widen_half);
+}
+
 }  // namespace
 
 const char* name(Element element) {
@@ -78,15 +116,7 @@ std::optional<Element> parse_element(std::string_view text) {
 
 Index size_bytes(Element element) { return element == Element::f32 ? 4 : 2; }
 
-float half_to_float(std::uint16_t half) {
-  const std::uint32_t sign = (half & 0x8000u) << 16, rest = half & 0x7fffu;
-  if (rest < 0x0400u)  // zero, or subnormal
-    return std::bit_cast<float>(
-        sign | std::bit_cast<std::uint32_t>(static_cast<float>(rest) * subnormal_unit));
-  const std::uint32_t shifted = rest << mantissa_shift;
-  const bool finite = rest < 0x7c00u;
-  return std::bit_cast<float>(sign | (finite ? shifted + exponent_shift : shifted | infinity_bits));
-}
+float half_to_float(std::uint16_t half) { return widen_half(half); }
 
 std::uint16_t float_to_half(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x), rest = bits & ~sign_bit;
@@ -113,7 +143,7 @@ void to_f32(Element element, const void* from, Index count, float* to) {
     case Element::bf16:
       return widen<Bf16>(from, count, to, [](Bf16 x) { return to_float(x); });
     case Element::f16:
-      return widen<std::uint16_t>(from, count, to, half_to_float);
+      return widen_halves(from, count, to);
   }
   throw Error(str("no element type ", static_cast<int>(element)));
 }

@@ -203,7 +203,8 @@ TEST(SafetensorsReader, EachByteIsReadOnceByRectanglesSideBySide) {
   const RowsRead read = read_rectangles(directory, parts, 1, [&](Index) { ++reads; });
   EXPECT_EQ(read.report.bytes_read, 12'000'000);
   EXPECT_EQ(read.report.bytes_used, 12'000'000);
-  EXPECT_EQ(reads, 2);
+  const Index rows_of_a_read = piece_bytes / 12'000;
+  EXPECT_EQ(reads, (1000 + rows_of_a_read - 1) / rows_of_a_read);
 }
 
 // As a tensor rank reads a matrix whose input it splits.

@@ -27,7 +27,7 @@ namespace {
 
 constexpr Index tile = 64;                      // rows and columns that are transposed at a time
 constexpr Index largest_gap = Index{64} << 10;  // bytes between pieces that are read with them
-constexpr std::size_t pieces_ahead = 2;         // of each thread, announced to the kernel
+constexpr std::size_t pieces_ahead = 32;        // of each thread, announced to the kernel
 constexpr Index segment_bytes = 1024;           // of a row, hashed together
 constexpr Index call_bytes = Index{8} << 10;    // what a read costs, as bytes that are copied
 

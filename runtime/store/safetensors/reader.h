@@ -47,6 +47,6 @@ RowsRead read_rectangles(const Directory& directory, const std::vector<Rectangle
                          int threads, const std::function<void(Index bytes)>& has_read = {});
 
 /// What a thread reads at a time, and the memory that it has: this, or a row that is longer.
-inline constexpr Index piece_bytes = Index{8} << 20;
+inline constexpr Index piece_bytes = Index{512} << 10;
 
 }  // namespace trireme::safetensors

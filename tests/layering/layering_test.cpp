@@ -1,7 +1,6 @@
 // The repository keeps the rules, and a tree that breaks each rule once is found out.
 #include "tests/layering/layering.h"
 
-#include <filesystem>
 #include <fstream>
 #include <regex>
 #include <set>
@@ -57,7 +56,7 @@ TEST(Layering, FindsEveryPlantedViolation) {
               "include/trireme/core/up.h:4: core may not import graph (trireme/graph/graph.h)"),
           HasSubstr(
               "include/trireme/long.h:1: trireme.h does not include it, so it is not for users"),
-          HasSubstr("include/trireme/long.h:200: 200 lines, must be below 200"),
+          HasSubstr("include/trireme/long.h:251: 251 lines, at most 250"),
           HasSubstr("kernels/cpu/second.cpp:1: oneDNN is included by 2 files, but one may"),
           HasSubstr("kernels/general.h:5: Tile is private to kernels: declare it in "
                     "trireme::kernels"),
@@ -77,20 +76,6 @@ TEST(Layering, FindsEveryPlantedViolation) {
                     "private to comm"),
           HasSubstr("runtime/train/private.cpp:4: train includes runtime/comm/joined.h, which is "
                     "private to comm")));
-}
-
-TEST(Layering, FindsAFolderOfTooManyFiles) {
-  const auto root = std::filesystem::path(testing::TempDir()) / "layering_crowded";
-  std::filesystem::create_directories(root / "runtime/store/deep");
-  const auto add = [&](const char* folder, int count) {
-    for (int i = 0; i < count; ++i) std::ofstream(root / folder / (std::to_string(i) + ".cpp"));
-  };
-  add("runtime/store", 25);
-  add("runtime/store/deep", 25);
-  EXPECT_THAT(problems(root), IsEmpty());
-  add("runtime/store/deep", 26);
-  EXPECT_THAT(problems(root), ElementsAre(HasSubstr("runtime/store/deep:1: 26 files, 25 at most")));
-  std::filesystem::remove_all(root);
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 #include "runtime/job/gemm_peak.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
 
 #include <unistd.h>
 
@@ -8,6 +11,8 @@
 #include "trireme/kernels/device.h"
 
 #include "runtime/core/json.h"
+#include "runtime/core/process/host_name.h"
+#include "runtime/core/text/one_line.h"
 #include "runtime/store/file.h"
 
 namespace trireme {
@@ -15,32 +20,60 @@ namespace {
 
 constexpr Index limit_bytes = 1 << 20;
 
-std::string path_of(const Context& context) {
-  const std::string& save = context.options().checkpoint.save;
-  return save.empty() ? "" : save + "/gemm_peak.json";
+/// Empty where the environment names no directory for caches.
+std::string cache_directory() {
+  for (const auto& [variable, below] :
+       {std::pair{"XDG_CACHE_HOME", ""}, std::pair{"HOME", "/.cache"}})
+    if (const char* directory = std::getenv(variable); directory != nullptr && *directory == '/')
+      return str(directory, below);
+  return "";
 }
 
-/// What distinguishes rates of one run, whose ranks may have devices of several kinds: the model
-/// and what it computes with. The last part of a description is free memory, which changes.
-std::string kind_of(const Context& context) {
+std::string cache_file() {
+  const std::string directory = cache_directory();
+  return directory.empty() ? "" : directory + "/trireme/gemm_peak.json";
+}
+
+/// Collective. FLOP/s of a rank that are not measured but given, in the environment of rank 0.
+/// Throws: JobError on all ranks when that is no rate.
+std::optional<double> given_rate(const Host& host) {
+  const char* const set = host.rank() == 0 ? std::getenv("TRIREME_GEMM_PEAK") : nullptr;
+  const std::string text = broadcast_text(host, set == nullptr ? "" : set);
+  if (text.empty()) return {};
+  char* end = nullptr;
+  const double rate = std::strtod(text.c_str(), &end);
+  if (*end != '\0' || !std::isfinite(rate) || rate <= 0)
+    throw JobError(str("TRIREME_GEMM_PEAK=", one_line(text),
+                       " in the environment is no number of FLOP/s above 0, such as 1e12"));
+  return rate;
+}
+
+/// What distinguishes rates: the model of the device, how many ranks measured at once, since they
+/// share its power and memory, and the type. The last part of a description is free memory, which
+/// changes.
+std::string kind_of(const Context& context, int node_ranks) {
   std::string device = context.device().describe();
   device.resize(std::min(device.size(), device.rfind(", ")));
-  return str(device, ", ", name(context.options().compute()));
+  return str(device, ", ", name(context.options().compute()), ", ranks on the node: ", node_ranks);
 }
 
 /// Collective. Rank 0 reads: one reader of a shared file system is enough.
 GemmRates stored_rates(const Context& context) {
   std::string text;
-  if (context.host().rank() == 0 && !path_of(context).empty()) try {
-      text = read_whole(path_of(context), limit_bytes);
+  if (context.host().rank() == 0 && !cache_file().empty()) try {
+      text = read_whole(cache_file(), limit_bytes);
     } catch (const Error&) {  // measured again
     }
   return parse_gemm_rates(broadcast_text(context.host(), text));
 }
 
-/// Whole or not at all: a job may be killed while it writes.
-void store(const GemmRates& rates, const std::string& path) {
-  const std::string fresh = path + ".new";
+/// Whole or not at all: a job may be killed while it writes, or another writes at the same time,
+/// whose rates are then measured again.
+void store(const GemmRates& rates) {
+  const std::string path = cache_file();
+  make_directory(cache_directory());
+  make_directory(cache_directory() + "/trireme");
+  const std::string fresh = str(path, ".", host_name(), "-", ::getpid());
   remove_file(fresh);
   write_whole(fresh, to_text(rates));
   rename_path(fresh, path);
@@ -56,8 +89,7 @@ double measured_rate(const Context& context) {
 }
 
 /// Collective. Each rank measures a kind that `rates` lacks; of one kind the best rank counts.
-void measure_missing(const Context& context, GemmRates& rates) {
-  const std::string kind = kind_of(context);
+void measure_missing(const Context& context, const std::string& kind, GemmRates& rates) {
   Index missing = rates.contains(kind) ? 0 : 1;
   const bool measures = missing != 0;
   context.host().all_reduce({&missing, 1, DType::i64}, Reduction::sum);
@@ -67,11 +99,11 @@ void measure_missing(const Context& context, GemmRates& rates) {
   for (const std::string& text : gather_strings(context.host(), to_text(mine)))
     for (const auto& [other, rate] : parse_gemm_rates(text))
       rates[other] = std::max(rates[other], rate);
-  if (context.host().rank() != 0 || path_of(context).empty()) return;
+  if (context.host().rank() != 0 || cache_file().empty()) return;
   try {
-    store(rates, path_of(context));
+    store(rates);
   } catch (const Error& error) {
-    context.log().warning(str("the measured GEMM peak is not kept: ", error.what()));
+    context.log().info(str("the measured GEMM peak is not kept: ", error.what()));
   }
 }
 
@@ -106,9 +138,15 @@ GemmRates parse_gemm_rates(const std::string& text) {
 }
 
 double gemm_peak_of_all_ranks(const Context& context, int node_ranks) {
-  GemmRates rates = stored_rates(context);
-  measure_missing(context, rates);
-  const auto rate = rates.find(kind_of(context));
+  const std::string kind = kind_of(context, node_ranks);
+  GemmRates rates;
+  if (const std::optional<double> given = given_rate(context.host())) {
+    rates[kind] = *given;
+  } else {
+    rates = stored_rates(context);
+    measure_missing(context, kind, rates);
+  }
+  const auto rate = rates.find(kind);
   double peak = rate == rates.end() ? 0 : rate->second * share_of_device(context, node_ranks);
   context.host().all_reduce({&peak, 1, DType::f64}, Reduction::sum);
   return peak;

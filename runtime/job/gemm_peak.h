@@ -1,5 +1,5 @@
-// The GEMM rate of a job's devices, for the column "GEMM peak" of the log. A run that is started
-// many times measures each kind of device once: what it measured lies beside its checkpoints.
+// The GEMM rate of a job's devices, for the column "GEMM peak" of the log. Each kind of device is
+// measured once for all jobs of a user: what was measured lies in the user's directory for caches.
 //
 // Not installed; modules above may include it.
 #pragma once
@@ -19,9 +19,10 @@ GemmRates parse_gemm_rates(const std::string& text);
 
 /// Collective. GEMM rate, in FLOP/s, that all ranks together can have in the type that is computed
 /// with; a rank that has too little memory to measure counts as 0. `node_ranks`: ranks on this
-/// rank's node, which share its cores. Kinds of devices that
-/// --save/gemm_peak.json lacks are measured, for about 0.3 s, and added to it. A file that cannot
-/// be written is a warning.
+/// rank's node, which share its cores. Kinds of devices that $XDG_CACHE_HOME/trireme/gemm_peak.json
+/// lacks ($HOME/.cache where XDG_CACHE_HOME is not set) are measured, for about 0.3 s, and added to
+/// it. Nothing is measured where TRIREME_GEMM_PEAK gives FLOP/s of a rank. Throws: JobError on all
+/// ranks where it does not.
 double gemm_peak_of_all_ranks(const Context& context, int node_ranks);
 
 }  // namespace trireme

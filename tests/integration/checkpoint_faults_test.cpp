@@ -47,12 +47,11 @@ class Faults : public SavingJobs {
 
 using Steps = std::vector<Index>;
 
-/// Names in a directory of checkpoints that are no committed steps, nor the run's GEMM peak.
+/// Names in a directory of checkpoints that are no committed steps.
 std::vector<std::string> leftovers(const std::string& root) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(root)) {
     const std::string name = entry.path().filename();
-    if (name == "gemm_peak.json") continue;
     if (name.find('.') != std::string::npos || name == "lock") names.push_back(name);
   }
   return names;

@@ -48,12 +48,15 @@ class Programs : public testing::Test {
   }
   std::string corpus() const { return folder_ / "corpus"; }
 
+  static std::string mpirun(int ranks) {
+    return ranks == 1 ? "" : str(TRIREME_MPIRUN " --timeout 120 -np ", ranks, " ");
+  }
   Outcome run(const std::string& program, int ranks = 1) const {
-    const std::string start =
-        ranks == 1 ? "" : str(TRIREME_MPIRUN " --timeout 120 -np ", ranks, " ");
+    return run_command(mpirun(ranks) + TRIREME_BIN_DIR "/" + program);
+  }
+  Outcome run_command(const std::string& command) const {
     const std::string log = folder_ / "log";
-    const int status =
-        std::system((start + TRIREME_BIN_DIR "/" + program + " > " + log + " 2>&1").c_str());
+    const int status = std::system((command + " > " + log + " 2>&1").c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(log)};
   }
   static int count(const std::string& text, const std::string& part) {
@@ -216,6 +219,23 @@ TEST_F(Programs, ADamagedManifestIsOneMessageOnAnyNumberOfRanks) {
     EXPECT_EQ(count(outcome.output, "step-000003/manifest.json"), 1) << outcome.output;
     EXPECT_THAT(outcome.output, HasSubstr("cannot run: 1 problem\n"));
   }
+}
+
+/// The environment of the tests gives a peak.
+TEST_F(Programs, TheGemmPeakIsMeasuredOnceForAllJobs) {
+  const std::string job = "env --unset=TRIREME_GEMM_PEAK XDG_CACHE_HOME=" + folder_.path() + " " +
+                          TRIREME_BIN_DIR "/train_gpt --bf16 --data-path " + corpus() + " " + small;
+  const auto peak = [&] {
+    const Outcome outcome = run_command(mpirun(2) + job);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    std::smatch line;
+    EXPECT_TRUE(std::regex_search(outcome.output, line, std::regex("GEMM peak of all.*GFLOP/s")));
+    return line.str();
+  };
+  const std::string measured = peak();
+  EXPECT_EQ(peak(), measured);
+  const std::string kept = read(folder_ / "trireme/gemm_peak.json");
+  EXPECT_THAT(kept, HasSubstr("bf16, ranks on the node: 2\":"));
 }
 
 TEST_F(Programs, MlpTrainsOnEveryAxis) {

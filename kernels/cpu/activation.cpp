@@ -7,18 +7,16 @@ namespace trireme::kernels {
 
 namespace {
 
-constexpr Index grain = 4096;  // elements: some twenty operations each
-
 void forward(Stream& stream, const ActivationForward& p) {
   check_activation(p);
-  parallel_for(stream, p.count, grain, [&](Index begin, Index end) {
+  parallel_for(stream, p.count, grain_calls, [&](Index begin, Index end) {
     loops_of<ActivationLoops>(stream).forward(p, begin, end);
   });
 }
 
 void backward(Stream& stream, const ActivationBackward& p) {
   check_activation(p);
-  parallel_for(stream, p.count, grain, [&](Index begin, Index end) {
+  parallel_for(stream, p.count, grain_calls, [&](Index begin, Index end) {
     loops_of<ActivationLoops>(stream).backward(p, begin, end);
   });
 }

@@ -9,8 +9,6 @@ namespace trireme::kernels {
 
 namespace {
 
-constexpr Index grain = 4096;  // elements, of which some take a call of the C library
-
 float load(const float* x) { return *x; }
 float load(const Bf16* x) { return to_float(*x); }
 void store(float* y, float value) { *y = value; }
@@ -31,7 +29,7 @@ void with_storage(DType dtype, const F& f) {
 
 template <class F>
 void for_all(Stream& stream, Index count, const F& f) {
-  parallel_for(stream, count, grain, [&](Index begin, Index end) {
+  parallel_for(stream, count, grain_calls, [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) f(i);
   });
 }

@@ -10,7 +10,7 @@ namespace trireme::kernels {
 
 namespace {
 
-Index bytes_per_thread(Index bytes) { return (bytes + 4095) / 4096 * 4096; }
+Index whole_pages(Index bytes) { return (bytes + 4095) / 4096 * 4096; }
 
 Index threads_used(const DeviceTraits& cpu, const AttentionShape& s) {
   return std::clamp<Index>(s.batch * s.kv_heads, 1, cpu.threads);
@@ -80,15 +80,15 @@ Index widened_bytes(const Group& g, DType dtype, Index times) {
   return times * (g.qkv_count() + g.y_count()) * static_cast<Index>(sizeof(float));
 }
 Index forward_bytes(const AttentionLoops& loops, const AttentionShape& s, DType dtype) {
-  return bytes_per_thread(loops.forward_bytes(s)) + widened_bytes({s, 0, 0}, dtype, 1);
+  return whole_pages(loops.forward_bytes(s)) + widened_bytes({s, 0, 0}, dtype, 1);
 }
 Index backward_bytes(const AttentionLoops& loops, const AttentionShape& s, DType dtype) {
-  return bytes_per_thread(loops.backward_bytes(s)) + widened_bytes({s, 0, 0}, dtype, 2);
+  return whole_pages(loops.backward_bytes(s)) + widened_bytes({s, 0, 0}, dtype, 2);
 }
 
 void forward_bf16(Stream& stream, const AttentionForward& p, const Group& g, std::byte* own) {
   const auto& attention = loops_of<AttentionLoops>(stream);
-  float* qkv = reinterpret_cast<float*>(own + bytes_per_thread(attention.forward_bytes(p.shape)));
+  float* qkv = reinterpret_cast<float*>(own + whole_pages(attention.forward_bytes(p.shape)));
   float* y = qkv + g.qkv_count();
   g.each_of_qkv(copy_in(stream, p.qkv, qkv));
   attention.forward({g.alone(), qkv, y, p.logsumexp + g.logsumexp_at(), nullptr}, 0, 0, own);
@@ -97,7 +97,7 @@ void forward_bf16(Stream& stream, const AttentionForward& p, const Group& g, std
 
 void backward_bf16(Stream& stream, const AttentionBackward& p, const Group& g, std::byte* own) {
   const auto& attention = loops_of<AttentionLoops>(stream);
-  float* qkv = reinterpret_cast<float*>(own + bytes_per_thread(attention.backward_bytes(p.shape)));
+  float* qkv = reinterpret_cast<float*>(own + whole_pages(attention.backward_bytes(p.shape)));
   float *y = qkv + g.qkv_count(), *dy = y + g.y_count(), *dqkv = dy + g.y_count();
   g.each_of_qkv(copy_in(stream, p.qkv, qkv));
   g.each_of_y(copy_in(stream, p.y, y));
@@ -120,7 +120,7 @@ void for_heads(Stream& stream, const AttentionShape& s, void* workspace, Index b
   require(workspace != nullptr, "attention needs its workspace");
   parallel_for(stream, s.batch * s.kv_heads, 1, [&](Index begin, Index end) {
     std::byte* own =
-        static_cast<std::byte*>(workspace) + ThreadPool::current_thread() * bytes_per_thread(bytes);
+        static_cast<std::byte*>(workspace) + ThreadPool::current_thread() * whole_pages(bytes);
     for (Index i = begin; i < end; ++i) run(i / s.kv_heads, i % s.kv_heads, own);
   });
 }
@@ -154,13 +154,13 @@ void backward(Stream& stream, const AttentionBackward& p) {
 Index cpu_attention_forward_bytes(const DeviceTraits& cpu, const AttentionShape& s, DType dtype,
                                   AttentionChoice choice) {
   check(s, dtype, choice);
-  return threads_used(cpu, s) * bytes_per_thread(forward_bytes(loops_on(cpu), s, dtype));
+  return threads_used(cpu, s) * whole_pages(forward_bytes(loops_on(cpu), s, dtype));
 }
 
 Index cpu_attention_backward_bytes(const DeviceTraits& cpu, const AttentionShape& s, DType dtype,
                                    AttentionChoice choice) {
   check(s, dtype, choice);
-  return threads_used(cpu, s) * bytes_per_thread(backward_bytes(loops_on(cpu), s, dtype));
+  return threads_used(cpu, s) * whole_pages(backward_bytes(loops_on(cpu), s, dtype));
 }
 
 const AttentionKernels& cpu_table(const AttentionKernels*) {

@@ -72,8 +72,9 @@ const Loops& loops_of(Stream& stream) {
   return loops_for<Loops>(static_cast<CpuStream&>(stream).instruction_set());
 }
 
-/// Elements that are worth a thread of their own in a memory-bound loop.
-inline constexpr Index grain_elements = 16384;
+/// Elements that are worth a thread of their own in a memory-bound loop, and where each takes some
+/// twenty operations or a call of the C library.
+inline constexpr Index grain_elements = 16384, grain_calls = 4096;
 /// The same in rows of `channels` elements.
 inline Index grain_rows(Index channels) {
   return channels < grain_elements ? grain_elements / (channels < 1 ? 1 : channels) : 1;

@@ -27,15 +27,27 @@ function(trireme_precompile target)
   target_precompile_headers(${target} REUSE_FROM ${precompiled})
 endfunction()
 
-# trireme_compile_together(target): six sources of it at once, as they include the same headers of
-# trireme and instantiate the same templates. Two of its sources must not define one name in unnamed
-# namespaces then. The preset tsan compiles each alone.
+# trireme_compile_together(target): many of its sources at once, as they include the same headers of
+# trireme and instantiate the same templates: half of the compile time. Two of its sources must not
+# define one name in unnamed namespaces then. The preset tsan-all compiles each alone.
+set(TRIREME_COMPILED_TOGETHER 24 CACHE STRING
+  "Sources of a module that are compiled at once; fewer compile less again after a change")
 add_library(trireme_compiled_together INTERFACE)  # these come after -Wall and -Wshadow
 target_compile_options(trireme_compiled_together INTERFACE -Wno-shadow
   $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 function(trireme_compile_together target)
-  if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
-    target_link_libraries(${target} PRIVATE trireme_compiled_together)
+  if(CMAKE_DISABLE_PRECOMPILE_HEADERS)
+    return()
   endif()
+  # At least two parts, for two cores.
+  get_target_property(sources ${target} SOURCES)
+  list(LENGTH sources count)
+  math(EXPR half "(${count} + 1) / 2")
+  if(half LESS TRIREME_COMPILED_TOGETHER)
+    set(batch ${half})
+  else()
+    set(batch ${TRIREME_COMPILED_TOGETHER})
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
+  target_link_libraries(${target} PRIVATE trireme_compiled_together)
 endfunction()

@@ -18,8 +18,6 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::size_t most_shown = 60;  // bytes of a name in a message
-
 /// Receives the parser's events. `open_` are the arrays and objects around the next value. A
 /// container is added to its parent when it opens, and the parent does not grow until it closes, so
 /// the pointers stay valid.
@@ -84,7 +82,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     std::sort(names.begin(), names.end());
     const auto twin = std::adjacent_find(names.begin(), names.end());
     require(twin == names.end(), "two members are called ",
-            twin == names.end() ? "" : one_line(*twin, most_shown));
+            twin == names.end() ? "" : one_line(*twin, most_of_a_name));
   }
 
   JsonLimits limits_;

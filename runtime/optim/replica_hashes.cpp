@@ -6,8 +6,6 @@
 namespace trireme {
 namespace {
 
-constexpr Index word_bytes = sizeof(std::uint64_t);
-
 /// Where buckets are that were trained, or frozen.
 bool in_copy(const FlatLayout& flat, bool frozen) {
   return flat.masters_are_slices() || (frozen && flat.has_copy());
@@ -16,7 +14,7 @@ bool in_copy(const FlatLayout& flat, bool frozen) {
 /// Such buckets, in words of what is hashed.
 std::vector<ListedRange> word_ranges(const FlatLayout& flat, bool frozen) {
   const DType type = in_copy(flat, frozen) ? flat.options().compute : DType::f32;
-  const Index elements = word_bytes / size_bytes(type);
+  const Index elements = hashed_word_bytes / size_bytes(type);
   std::vector<ListedRange> ranges;
   for (const Bucket& bucket : flat.all_buckets()) {
     if (bucket.frozen != frozen) continue;
@@ -28,10 +26,10 @@ std::vector<ListedRange> word_ranges(const FlatLayout& flat, bool frozen) {
   return ranges;
 }
 
-Index hash_bytes(const FlatLayout& flat) {
+Index replica_hash_bytes(const FlatLayout& flat) {
   constexpr Index alignment = 64;  // of what may follow
   const Index bytes =
-      word_bytes * static_cast<Index>(flat.all_buckets().size()) * flat.options().data_size;
+      hashed_word_bytes * static_cast<Index>(flat.all_buckets().size()) * flat.options().data_size;
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
@@ -40,7 +38,7 @@ Index hash_bytes(const FlatLayout& flat) {
 Index ReplicaHashes::bytes(const FlatLayout& flat) {
   if (flat.options().data_size == 1) return 0;
   return list_bytes(word_ranges(flat, false)) + list_bytes(word_ranges(flat, true)) +
-         hash_bytes(flat);
+         replica_hash_bytes(flat);
 }
 
 ReplicaHashes::ReplicaHashes(const FlatParameters& flat, Mesh& mesh, Stream& stream,
@@ -49,7 +47,7 @@ ReplicaHashes::ReplicaHashes(const FlatParameters& flat, Mesh& mesh, Stream& str
       data_(mesh.axis(Axis::data)),
       stream_(stream),
       buckets_(static_cast<int>(flat.all_buckets().size())),
-      arrived_(stream.device().allocate_pinned(hash_bytes(flat))),
+      arrived_(stream.device().allocate_pinned(replica_hash_bytes(flat))),
       copied_(stream.device().make_event()) {
   const auto listed = [&](bool frozen) {
     std::vector<ListedRange> ranges = word_ranges(flat, frozen);
@@ -76,7 +74,7 @@ void ReplicaHashes::start() {
   hash(frozen_, true, mine + trained_.count);
   const Index all = Index{buckets_} * data_.size();
   data_.all_gather({mine, buckets_, DType::i64}, {hashes_, all, DType::i64}, stream_);
-  stream_.copy(arrived_.data(), hashes_, all * word_bytes);
+  stream_.copy(arrived_.data(), hashes_, all * hashed_word_bytes);
   copied_->record(stream_);
 }
 

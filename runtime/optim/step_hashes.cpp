@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-constexpr Index word_bytes = sizeof(std::uint64_t), floats_of_word = 2;
+constexpr Index floats_of_word = 2;
 
 // The kinds of ranges: a bucket, what is updated of it in the gradients, in the masters, in a state
 // buffer, and a copy of it at the start of its memory.
@@ -37,10 +37,10 @@ Index copied_elements(const FlatLayout& flat) {
   return (most + together - 1) / together * together;
 }
 
-Index hash_bytes(const FlatLayout& flat) {
+Index step_hash_bytes(const FlatLayout& flat) {
   constexpr Index times = 2, alignment = 64;
   const Index bytes =
-      word_bytes * times * StepHashes::parts * static_cast<Index>(flat.buckets().size());
+      hashed_word_bytes * times * StepHashes::parts * static_cast<Index>(flat.buckets().size());
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
@@ -54,7 +54,7 @@ float* before(float* data, Index begin) {
 
 Index StepHashes::bytes(const FlatLayout& flat) {
   constexpr Index copies = 3;
-  return list_bytes(word_ranges(flat)) + hash_bytes(flat) +
+  return list_bytes(word_ranges(flat)) + step_hash_bytes(flat) +
          copies * copied_elements(flat) * size_bytes(DType::f32);
 }
 
@@ -63,11 +63,11 @@ StepHashes::StepHashes(const FlatParameters& flat, Stream& stream, std::byte* me
       stream_(stream),
       buckets_(static_cast<int>(flat.buckets().size())),
       ranges_(word_ranges(flat)),
-      arrived_(stream.device().allocate_pinned(hash_bytes(flat))) {
+      arrived_(stream.device().allocate_pinned(step_hash_bytes(flat))) {
   lists_ = upload(ranges_, stream, memory);
   memory += list_bytes(ranges_);
   hashes_ = reinterpret_cast<std::uint64_t*>(memory);
-  memory += hash_bytes(flat);
+  memory += step_hash_bytes(flat);
   for (float*& copy : scratch_) {
     copy = reinterpret_cast<float*>(memory);
     memory += copied_elements(flat) * size_bytes(DType::f32);
@@ -123,7 +123,7 @@ void StepHashes::hash_update(int bucket, const UpdatedBuffers& original) {
 }
 
 void StepHashes::finish() {
-  stream_.copy(arrived_.data(), hashes_, hash_bytes(flat_));
+  stream_.copy(arrived_.data(), hashes_, step_hash_bytes(flat_));
   stream_.synchronize();
 }
 

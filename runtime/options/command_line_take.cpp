@@ -11,10 +11,10 @@ using namespace options;
 
 namespace {
 
-using Values = std::map<std::string, std::string>;
+using SavedValues = std::map<std::string, std::string>;
 
 /// What the checkpoint says of an option of the model; null: nothing.
-const std::string* saved_value(const Values& saved, const std::string& name) {
+const std::string* saved_value(const SavedValues& saved, const std::string& name) {
   const auto found = saved.find(name);
   return found == saved.end() || found->second.empty() ? nullptr : &found->second;
 }
@@ -22,7 +22,7 @@ const std::string* saved_value(const Values& saved, const std::string& name) {
 }  // namespace
 
 /// Why nothing can be taken, or "".
-std::string CommandLine::State::why_not_taken(const Values& saved, const std::string& origin,
+std::string CommandLine::State::why_not_taken(const SavedValues& saved, const std::string& origin,
                                               const std::string& why) const {
   bool has_model = false;
   for (const Option& option : options)
@@ -39,7 +39,7 @@ std::string CommandLine::State::why_not_taken(const Values& saved, const std::st
 /// In order of declaration once more: a preset from the checkpoint resets what comes after it.
 KeyValues CommandLine::take(const KeyValues& saved, const std::string& origin, Problems& problems,
                             const std::string& why) {
-  const Values values(saved.begin(), saved.end());
+  const SavedValues values(saved.begin(), saved.end());
   if (const std::string none = state_->why_not_taken(values, origin, why); !none.empty()) {
     problems.add(none);
     return {};

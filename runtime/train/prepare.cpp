@@ -8,16 +8,14 @@
 #include "trireme/comm/agree.h"
 #include "trireme/kernels/device.h"
 
+#include "runtime/core/seconds_since.h"
+
 namespace trireme::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
 constexpr double seconds_between_lines = 5;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// Whether this rank is counted: one rank per stage, because tensor and data ranks have the same
 /// products.

@@ -25,12 +25,12 @@ double slope(Activation kind, double x) {
          (12 * h);
 }
 
-const std::vector<Index> counts = {1, 31, 33, 4096, 20011};
+const std::vector<Index> activation_counts = {1, 31, 33, 4096, 20011};
 
 class Activations : public testing::TestWithParam<Activation> {};
 
 TEST_P(Activations, ForwardMatchesTheReferenceAlsoInPlace) {
-  for (Index count : counts) {
+  for (Index count : activation_counts) {
     const Floats x = random_values(count, "x", -6, 6);
     Doubles expected;
     for (float v : x) expected.push_back(value(GetParam(), static_cast<double>(v)));
@@ -63,7 +63,7 @@ TEST_P(Activations, ForwardIsAccurateInTheTails) {
 }
 
 TEST_P(Activations, BackwardMatchesTheReferenceAssignedAddedAndInPlace) {
-  for (Index count : counts) {
+  for (Index count : activation_counts) {
     const Floats x = random_values(count, "x", -6, 6), dy = random_values(count, "dy"),
                  before = random_values(count, "dx");
     for (Write write : {Write::assign, Write::add}) {
@@ -91,7 +91,7 @@ TEST_P(Activations, BackwardMatchesTheReferenceAssignedAddedAndInPlace) {
 }
 
 TEST_P(Activations, Bf16IsRoundedOnce) {
-  for (Index count : counts)
+  for (Index count : activation_counts)
     expect_rounded_once([&](Stream& s, Arrays& a) {
       const ActivationKernels& k = s.kernels().activation;
       void* x = a.put(random_values(count, "x", -6, 6));

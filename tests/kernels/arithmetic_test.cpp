@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-const std::vector<Index> counts = {1, 31, 33, 4096, 20011};
+const std::vector<Index> arithmetic_counts = {1, 31, 33, 4096, 20011};
 const std::vector<Formula> formulas = {Formula::scale, Formula::sigmoid, Formula::tanh,
                                        Formula::relu, Formula::exp};
 constexpr float factor = -1.5f;
@@ -49,7 +49,7 @@ double wide(float x) { return static_cast<double>(x); }
 
 TEST(Arithmetic, FormulasMatchTheReferenceAlsoInPlace) {
   for (const Formula formula : formulas)
-    for (const Index count : counts) {
+    for (const Index count : arithmetic_counts) {
       const Floats x = random_values(count, "x", -6, 6);
       Doubles expected;
       for (const float v : x) expected.push_back(value(formula, wide(v)));
@@ -68,7 +68,7 @@ TEST(Arithmetic, FormulasMatchTheReferenceAlsoInPlace) {
 
 TEST(Arithmetic, SlopesOfFormulasMatchTheReferenceAssignedAddedAndInPlace) {
   for (const Formula formula : formulas)
-    for (const Index count : counts)
+    for (const Index count : arithmetic_counts)
       for (const Write write : {Write::assign, Write::add}) {
         const Floats x = random_values(count, "x", -6, 6), dy = random_values(count, "dy"),
                      before = random_values(count, "dx");
@@ -118,7 +118,7 @@ TEST(Arithmetic, ANanPassesThroughEveryFormula) {
 }
 
 TEST(Arithmetic, ProductsAndDifferencesAreExact) {
-  for (const Index count : counts) {
+  for (const Index count : arithmetic_counts) {
     const Floats a = random_values(count, "a"), b = random_values(count, "b");
     Doubles products, differences;
     for (Index i = 0; i < count; ++i) {
@@ -179,7 +179,7 @@ TEST(Arithmetic, GradientsOfProductsAreThoseThatAreWanted) {
 }
 
 TEST(Arithmetic, SumsAreInFp64AndTheirGradientIsTheSameEverywhere) {
-  for (const Index count : counts) {
+  for (const Index count : arithmetic_counts) {
     Floats x = random_values(count, "x");
     x[0] = 1e8f;  // in fp32 the others would lose their digits beside it
     double sum = 0;
@@ -210,7 +210,7 @@ TEST(Arithmetic, SumsAreInFp64AndTheirGradientIsTheSameEverywhere) {
 }
 
 TEST(Arithmetic, Bf16IsRoundedOnce) {
-  for (const Index count : counts) {
+  for (const Index count : arithmetic_counts) {
     for (const Formula formula : formulas)
       expect_rounded_once([&](Stream& s, Arrays& a) {
         const ArithmeticKernels& k = s.kernels().arithmetic;

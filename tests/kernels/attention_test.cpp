@@ -82,7 +82,7 @@ Result run(Stream& s, const AttentionShape& shape, const Floats& qkv, const Floa
 }
 
 // Scores of size S carry an error of S ulps, and so do the weights made of them.
-void check(const AttentionShape& shape, float range = 1, double tolerance = 2e-6) {
+void check_attention(const AttentionShape& shape, float range = 1, double tolerance = 2e-6) {
   SCOPED_TRACE(str("batch ", shape.batch, " sequence ", shape.sequence, " heads ",
                    shape.query_heads, "/", shape.kv_heads, " of ", shape.head_dim));
   const Index rows = shape.batch * shape.sequence;
@@ -105,28 +105,28 @@ void check(const AttentionShape& shape, float range = 1, double tolerance = 2e-6
 }
 
 TEST(Attention, MatchesTheReferenceForOddSizes) {
-  check({1, 1, 1, 1, 1});
-  check({2, 31, 3, 3, 5});
-  check({1, 33, 2, 2, 33});
-  check({1, 47, 1, 1, 100});
+  check_attention({1, 1, 1, 1, 1});
+  check_attention({2, 31, 3, 3, 5});
+  check_attention({1, 33, 2, 2, 33});
+  check_attention({1, 47, 1, 1, 100});
 }
 
 TEST(Attention, MatchesTheReferenceForUsualHeads) {
-  for (Index dim : {32, 64, 96, 128}) check({2, 65, 2, 2, dim});
+  for (Index dim : {32, 64, 96, 128}) check_attention({2, 65, 2, 2, dim});
 }
 
 TEST(Attention, MatchesTheReferenceAcrossBlocks) {
-  check({1, 193, 1, 1, 64});
-  check({1, 401, 2, 1, 16});
-  check({2, 256, 1, 1, 64});
+  check_attention({1, 193, 1, 1, 64});
+  check_attention({1, 401, 2, 1, 16});
+  check_attention({2, 256, 1, 1, 64});
 }
 
 TEST(Attention, SharesKeysAmongGroupsOfQueries) {
-  check({2, 50, 6, 2, 8});
-  check({2, 50, 4, 1, 32});
+  check_attention({2, 50, 6, 2, 8});
+  check_attention({2, 50, 4, 1, 32});
 }
 
-TEST(Attention, StaysFiniteForLargeScores) { check({1, 97, 1, 1, 64}, 12, 3e-5); }
+TEST(Attention, StaysFiniteForLargeScores) { check_attention({1, 97, 1, 1, 64}, 12, 3e-5); }
 
 TEST(Attention, ARowDependsOnlyOnWhatIsBeforeIt) {
   const AttentionShape whole = {1, 230, 2, 1, 24}, half = {1, 201, 2, 1, 24};

@@ -20,7 +20,7 @@ struct Problem {
   }
 };
 
-void check(const Problem& p, float range) {
+void check_loss(const Problem& p, float range) {
   SCOPED_TRACE(str("rows ", p.rows, " vocabulary ", p.vocabulary, " ranks ", p.ranks));
   const Floats logits = random_values(p.ranks * p.rows * p.stride(), "logits", -range, range);
   auto targets = random_tokens(p.rows, p.vocabulary, "targets");
@@ -74,17 +74,17 @@ void check(const Problem& p, float range) {
 }
 
 TEST(CrossEntropy, MatchesTheReference) {
-  check({1, 1, 1, 0}, 1);
-  check({3, 31, 1, 0}, 4);
-  check({33, 33, 1, 5}, 4);
-  check({129, 256, 1, 0}, 10);
-  check({5, 5003, 1, 3}, 20);
+  check_loss({1, 1, 1, 0}, 1);
+  check_loss({3, 31, 1, 0}, 4);
+  check_loss({33, 33, 1, 5}, 4);
+  check_loss({129, 256, 1, 0}, 10);
+  check_loss({5, 5003, 1, 3}, 20);
 }
 
 TEST(CrossEntropy, OverSeveralRanksMatchesTheReference) {
-  check({33, 256, 4, 0}, 4);
-  check({33, 257, 4, 3}, 4);
-  check({5, 9, 4, 2}, 4);  // the last rank has no column at all
+  check_loss({33, 256, 4, 0}, 4);
+  check_loss({33, 257, 4, 3}, 4);
+  check_loss({5, 9, 4, 2}, 4);  // the last rank has no column at all
 }
 
 TEST(CrossEntropy, SurvivesLogitsThatOverflowExp) {

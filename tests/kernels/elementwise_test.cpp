@@ -7,10 +7,10 @@
 namespace trireme {
 namespace {
 
-const std::vector<Index> counts = {0, 1, 31, 33, 20011, 100003};
+const std::vector<Index> elementwise_counts = {0, 1, 31, 33, 20011, 100003};
 
 TEST(Elementwise, SumsAreExact) {
-  for (Index count : counts) {
+  for (Index count : elementwise_counts) {
     const Floats a = random_values(count, "a"), b = random_values(count, "b");
     Doubles sum;
     for (Index i = 0; i < count; ++i) sum.push_back(static_cast<double>(a[at(i)] + b[at(i)]));

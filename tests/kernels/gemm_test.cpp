@@ -38,7 +38,7 @@ Doubles reference(const Case& c, const Floats& a, Transpose ta, const Floats& b,
   return y;
 }
 
-void check(const Case& c, Transpose ta, Transpose tb, Write write, bool with_bias) {
+void check_gemm(const Case& c, Transpose ta, Transpose tb, Write write, bool with_bias) {
   SCOPED_TRACE(str("m ", c.m, " n ", c.n, " k ", c.k, " transposed ", ta == Transpose::yes,
                    tb == Transpose::yes, " add ", write == Write::add, " bias ", with_bias));
   const Index pad = 3;
@@ -79,24 +79,24 @@ TEST(Gemm, MatchesTheReferenceForOddSizesAndAllTransposes) {
                         Case{1, 1, 129}, Case{33, 31, 65}, Case{128, 96, 64}, Case{257, 65, 33}})
     for (Transpose ta : {Transpose::no, Transpose::yes})
       for (Transpose tb : {Transpose::no, Transpose::yes}) {
-        check(c, ta, tb, Write::assign, false);
-        check(c, ta, tb, Write::assign, true);
-        check(c, ta, tb, Write::add, false);
+        check_gemm(c, ta, tb, Write::assign, false);
+        check_gemm(c, ta, tb, Write::assign, true);
+        check_gemm(c, ta, tb, Write::add, false);
       }
 }
 
 TEST(Gemm, SharesLargeProductsOutToThreads) {
-  check({512, 96, 300}, Transpose::no, Transpose::yes, Write::assign, true);
-  check({96, 512, 300}, Transpose::no, Transpose::no, Write::assign, true);
-  check({512, 384, 512}, Transpose::yes, Transpose::no, Write::add, false);
+  check_gemm({512, 96, 300}, Transpose::no, Transpose::yes, Write::assign, true);
+  check_gemm({96, 512, 300}, Transpose::no, Transpose::no, Write::assign, true);
+  check_gemm({512, 384, 512}, Transpose::yes, Transpose::no, Write::add, false);
 }
 
 TEST(Gemm, WithoutAnInnerDimensionAssignsZerosOrTheBias) {
-  check({5, 7, 0}, Transpose::no, Transpose::no, Write::assign, false);
-  check({5, 7, 0}, Transpose::no, Transpose::no, Write::assign, true);
-  check({5, 7, 0}, Transpose::no, Transpose::no, Write::add, false);
-  check({0, 7, 3}, Transpose::no, Transpose::no, Write::assign, false);
-  check({7, 0, 3}, Transpose::no, Transpose::no, Write::assign, false);
+  check_gemm({5, 7, 0}, Transpose::no, Transpose::no, Write::assign, false);
+  check_gemm({5, 7, 0}, Transpose::no, Transpose::no, Write::assign, true);
+  check_gemm({5, 7, 0}, Transpose::no, Transpose::no, Write::add, false);
+  check_gemm({0, 7, 3}, Transpose::no, Transpose::no, Write::assign, false);
+  check_gemm({7, 0, 3}, Transpose::no, Transpose::no, Write::assign, false);
 }
 
 /// A product of bf16 operands, packed but for `pad` elements after every row.

@@ -23,7 +23,7 @@ std::vector<T> elements(const Tensor& x) {
 }
 
 template <class T>
-void check(Shape shape, Shape to_strides, Shape from_strides, Index span) {
+void check_strided(Shape shape, Shape to_strides, Shape from_strides, Index span) {
   std::vector<T> from(at(span)), before(at(span));
   std::iota(from.begin(), from.end(), T{1});
   std::iota(before.begin(), before.end(), T{50});
@@ -51,15 +51,15 @@ void check(Shape shape, Shape to_strides, Shape from_strides, Index span) {
 
 template <class T>
 void check_all() {
-  check<T>({}, {}, {}, 1);
-  check<T>({7}, {1}, {1}, 7);
-  check<T>({7}, {3}, {2}, 30);
-  check<T>({5, 7}, {7, 1}, {1, 5}, 35);  // transposed
-  check<T>({5, 7}, {7, 1}, {9, 1}, 60);  // a slice of wider rows
-  check<T>({3, 1, 4, 5}, {20, 20, 5, 1}, {40, 7, 10, 2}, 200);
-  check<T>({2, 3, 4, 5, 2, 3}, {360, 120, 30, 6, 3, 1}, {1, 2, 6, 24, 120, 240}, 720);
-  check<T>({300, 200}, {200, 1}, {1, 300}, 60000);  // enough for several threads
-  check<T>({0, 3}, {3, 1}, {3, 1}, 1);
+  check_strided<T>({}, {}, {}, 1);
+  check_strided<T>({7}, {1}, {1}, 7);
+  check_strided<T>({7}, {3}, {2}, 30);
+  check_strided<T>({5, 7}, {7, 1}, {1, 5}, 35);  // transposed
+  check_strided<T>({5, 7}, {7, 1}, {9, 1}, 60);  // a slice of wider rows
+  check_strided<T>({3, 1, 4, 5}, {20, 20, 5, 1}, {40, 7, 10, 2}, 200);
+  check_strided<T>({2, 3, 4, 5, 2, 3}, {360, 120, 30, 6, 3, 1}, {1, 2, 6, 24, 120, 240}, 720);
+  check_strided<T>({300, 200}, {200, 1}, {1, 300}, 60000);  // enough for several threads
+  check_strided<T>({0, 3}, {3, 1}, {3, 1}, 1);
 }
 
 TEST(Strided, CopiesAndAddsAnyStrides) {
@@ -68,7 +68,7 @@ TEST(Strided, CopiesAndAddsAnyStrides) {
   check_all<std::int32_t>();
   check_all<std::int64_t>();
 }
-TEST(Strided, CopiesBytes) { check<std::uint8_t>({5, 7}, {7, 1}, {1, 5}, 35); }
+TEST(Strided, CopiesBytes) { check_strided<std::uint8_t>({5, 7}, {7, 1}, {1, 5}, 35); }
 
 TEST(Strided, RejectsDifferentShapesAndTypes) {
   const auto device = open_cpu();

@@ -20,7 +20,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using Kind = SimulatedJob::Instruction::Kind;
+using Instructed = SimulatedJob::Instruction::Kind;
 
 WaitGraph graph_of(const std::vector<RankReport>& reports) {
   std::vector<PageState> pages;
@@ -51,7 +51,7 @@ TEST_P(SimulatedHangs, ARankThatStopsIsNamed) {
     ASSERT_TRUE(verdict.certain);
     ASSERT_THAT(verdict.ranks, ElementsAre(rank)) << verdict.sentence;
     ASSERT_THAT(verdict.sentence, HasSubstr("hang: rank " + std::to_string(rank) + " ("));
-    if (job_.program(rank)[at].kind != Kind::compute) continue;
+    if (job_.program(rank)[at].kind != Instructed::compute) continue;
     // Without heartbeats the graph alone names one that is stuck in a computation.
     ++computing;
     ASSERT_THAT(graph_of(reports).suspects(), ElementsAre(rank));
@@ -64,7 +64,7 @@ TEST_P(SimulatedHangs, AnOperationThatIsLostIsNamed) {
     const int rank = draw(static_cast<std::size_t>(job_.ranks()));
     const auto& program = job_.program(rank);
     const auto& lost = program[static_cast<std::size_t>(draw(program.size()))];
-    if (lost.kind == Kind::compute) {
+    if (lost.kind == Instructed::compute) {
       --i;
       continue;
     }

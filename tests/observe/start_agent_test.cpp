@@ -16,7 +16,7 @@
 #include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"
 
-namespace trireme::observe::test {
+namespace trireme::observe {
 namespace {
 
 using testing::HasSubstr;
@@ -60,4 +60,4 @@ TEST(StartAgent, RefusesWhatIsNoProgram) {
 }
 
 }  // namespace
-}  // namespace trireme::observe::test
+}  // namespace trireme::observe

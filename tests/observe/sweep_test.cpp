@@ -16,7 +16,7 @@
 #include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"
 
-namespace trireme::observe::test {
+namespace trireme::observe {
 namespace {
 
 namespace fs = std::filesystem;
@@ -108,4 +108,4 @@ TEST_F(Sweeps, WaitUntilNoGpuGivesMemoryBackAnyMore) {
 }
 
 }  // namespace
-}  // namespace trireme::observe::test
+}  // namespace trireme::observe

@@ -22,6 +22,9 @@ TRIREME_HD inline std::uint64_t hashed_word(std::uint64_t word, std::uint64_t i)
   return x ^ x >> 28;
 }
 
+/// Of a word.
+inline constexpr Index hashed_word_bytes = sizeof(std::uint64_t);
+
 /// hashes[r] = the sum of hashed_word(words[begin + i], i) over range r of the list.
 struct HashRanges {
   DeviceList<ListedRange> list;  // in words

@@ -3,13 +3,11 @@
 
 #include <chrono>
 
+#include "runtime/core/seconds_since.h"
+
 namespace trireme::supervisor {
 
 using Clock = std::chrono::steady_clock;
-
-inline double seconds_since(Clock::time_point then) {
-  return std::chrono::duration<double>(Clock::now() - then).count();
-}
 
 /// Since a time that does not change while this process lives.
 inline double now() { return seconds_since({}); }

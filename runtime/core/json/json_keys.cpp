@@ -29,10 +29,10 @@ std::optional<Index> as<Index>(const Json& json) {
   return static_cast<Index>(*real);
 }
 
-constexpr std::size_t most_shown = 60;  // bytes
-
 /// Short, and without the characters that turn a terminal's line into another.
-bool is_plain(const std::string& key) { return key.size() <= most_shown && one_line(key) == key; }
+bool is_plain(const std::string& key) {
+  return key.size() <= most_of_a_name && one_line(key) == key;
+}
 
 constexpr const char *a_whole = "a whole number from 1 on", *a_number = "a number",
                      *a_flag = "true or false", *a_word = "a text";
@@ -41,8 +41,8 @@ constexpr const char *a_whole = "a whole number from 1 on", *a_number = "a numbe
 
 std::string shown(const Json& json) {
   const std::string text = to_text(json);
-  if (text.size() <= most_shown) return one_line(text);  // JSON leaves \x7f as it is
-  std::size_t end = most_shown;
+  if (text.size() <= most_of_a_name) return one_line(text);  // JSON leaves \x7f as it is
+  std::size_t end = most_of_a_name;
   while ((static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // of no character a part
   return one_line(text.substr(0, end)) + "...";
 }

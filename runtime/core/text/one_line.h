@@ -3,6 +3,7 @@
 // Not installed; modules above may include it.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -11,5 +12,8 @@ namespace trireme {
 /// Control characters, which end a line or command a terminal, as \x1b. Of more than `most` bytes
 /// the first ones, and how many there are.
 std::string one_line(std::string_view text, std::size_t most = 500);
+
+/// Bytes that a message shows of a name.
+inline constexpr std::size_t most_of_a_name = 60;
 
 }  // namespace trireme

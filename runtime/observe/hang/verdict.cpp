@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/core/at.h"
 #include "runtime/observe/hang/verdict_text.h"
 #include "runtime/observe/hang/wait_graph.h"
 
@@ -13,8 +14,6 @@ namespace trireme::observe {
 namespace {
 
 using Kind = Verdict::Kind;
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 std::vector<PageState> pages_of(const std::vector<RankReport>& reports) {
   std::vector<PageState> pages;

@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "runtime/core/at.h"
+
 namespace trireme::observe {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 std::string quoted_op(const PageState& page) {
   if (page.op.empty()) return page.action.empty() ? "" : fmt::format(" {}", page.action);

@@ -17,6 +17,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/seconds_since.h"
 #include "runtime/observe/hang/verdict.h"
 #include "runtime/observe/remote/page_copy.h"
 #include "runtime/observe/stack/stack_capture.h"
@@ -32,10 +33,6 @@ constexpr int look_ms = 200;
 constexpr double stack_s = 2;
 // Whole pages are for people and for slow ranks: 64 of them a second from all nodes together.
 constexpr double least_whole_s = 1, pages_a_second = 64;
-
-double seconds_since(Clock::time_point then) {
-  return std::chrono::duration<double>(Clock::now() - then).count();
-}
 
 /// To connect to a supervisor.
 struct Attempt {

@@ -15,6 +15,7 @@
 #include "runtime/core/parse_number.h"
 #include "runtime/core/process/process_environment.h"
 #include "runtime/core/process/process_stat.h"
+#include "runtime/core/seconds_since.h"
 #include "runtime/observe/gpu_health/nvml.h"
 
 namespace trireme::observe {
@@ -22,10 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point then) {
-  return std::chrono::duration<double>(Clock::now() - then).count();
-}
 
 bool is_earlier(const RunAttempt& attempt, const std::string& environment) {
   if (attempt.key.empty() || value_in(environment, "TRIREME_RUN_KEY") != attempt.key) return false;

@@ -17,8 +17,6 @@ namespace trireme::safetensors {
 namespace {
 
 constexpr JsonLimits index_limits{most_header_bytes, Index{4} << 20, 8};
-constexpr std::size_t most_shown = 60;  // bytes of a name of a file, in a message
-
 bool is_file(const std::string& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
@@ -56,7 +54,7 @@ FileOfTensor parse_index(const std::string& text) {
     const auto* name = std::get_if<std::string>(&value.value);
     check_name(tensor);
     require(name != nullptr, "weight_map.", tensor, " should be a string");
-    require(is_plain_name(*name), "weight_map.", tensor, " is \"", one_line(*name, most_shown),
+    require(is_plain_name(*name), "weight_map.", tensor, " is \"", one_line(*name, most_of_a_name),
             "\", which is no name of a file in this directory");
     files.emplace(tensor, *name);
   }

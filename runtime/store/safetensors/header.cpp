@@ -18,8 +18,6 @@ namespace {
 constexpr JsonLimits json_limits{most_header_bytes, Index{4} << 20, 4};
 constexpr const char* metadata_name = "__metadata__";
 constexpr std::size_t header_alignment = 8;
-constexpr std::size_t most_shown = 60;  // bytes of other words than names, in a message
-
 struct Type {
   std::string_view name;
   Index bytes;
@@ -71,7 +69,7 @@ Index bytes_of(const StoredTensor& tensor) {
   const auto* type = std::find_if(types.begin(), types.end(),
                                   [&](const Type& each) { return each.name == tensor.type; });
   require(type != types.end(), "tensor ", tensor.name, " has the type ",
-          one_line(tensor.type, most_shown), ", which this version of trireme does not know");
+          one_line(tensor.type, most_of_a_name), ", which this version of trireme does not know");
   Index bytes = type->bytes;
   bool empty = false;
   for (const Index extent : tensor.shape) {
@@ -90,7 +88,7 @@ StoredTensor parse_tensor(const std::string& name, const Json& json) {
           " should be an object with dtype, shape and data_offsets");
   for (const auto& [key, value] : std::get<Json::Object>(json.value))
     require(key == "dtype" || key == "shape" || key == "data_offsets", "tensor ", name,
-            " has a member ", one_line(key, most_shown), ", which the format does not know");
+            " has a member ", one_line(key, most_of_a_name), ", which the format does not know");
   StoredTensor tensor{name, member<std::string>(json, name, "dtype", "a string"),
                       parse_shape(member<Json::Array>(json, name, "shape", "an array"), name)};
   const auto& offsets = member<Json::Array>(json, name, "data_offsets", "an array");
@@ -111,7 +109,8 @@ KeyValues parse_metadata(const Json& json) {
   KeyValues metadata;
   for (const auto& [key, value] : *members) {
     const auto* text = std::get_if<std::string>(&value.value);
-    require(text != nullptr, metadata_name, ".", one_line(key, most_shown), " should be a string");
+    require(text != nullptr, metadata_name, ".", one_line(key, most_of_a_name),
+            " should be a string");
     metadata.emplace_back(key, *text);
   }
   return metadata;

@@ -3,6 +3,7 @@
 // Private to job.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,14 @@
 #include "runtime/job/rank_agreement.h"
 
 namespace trireme::job {
+
+/// The arguments of run().
+struct Program {
+  int argc;
+  char** argv;
+  const Application& application;
+  const std::function<void(Context&)>& f;
+};
 
 /// The options that ranks compare, in order: the first difference explains those that follow from
 /// it.

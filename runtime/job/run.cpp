@@ -1,5 +1,4 @@
-// The sequence of run(): transport, options, agreement, device and mesh, the program; and how each
-// failure is reported.
+// run(): starts the transport, then the rank (run_rank), and reports how it ends.
 #include "trireme/job/run.h"
 
 #include <algorithm>
@@ -16,26 +15,16 @@
 #include <unistd.h>
 
 #include "trireme/comm/agree.h"
-#include "trireme/kernels/device.h"
 
-#include "kernels/cuda.h"
 #include "runtime/comm/mpi/mpi_session.h"
 #include "runtime/comm/mpi/rank_page.h"
-#include "runtime/comm/nccl.h"
-#include "runtime/core/text/exception_text.h"
 #include "runtime/core/process/process_start.h"
-#include "runtime/job/affinity.h"
-#include "runtime/job/device_choice.h"
-#include "runtime/job/gemm_directory.h"
-#include "runtime/job/gpu_environment.h"
-#include "runtime/job/gpu_health.h"
+#include "runtime/core/text/exception_text.h"
 #include "runtime/job/layout/check_layout.h"
 #include "runtime/job/layout/plan_only.h"
-#include "runtime/job/program_options.h"
-#include "runtime/job/rank_agreement.h"
+#include "runtime/job/run_rank.h"
 #include "runtime/job/stop_signals.h"
 #include "runtime/options/field_names.h"
-#include "runtime/options/idle_options.h"
 
 namespace trireme {
 
@@ -83,86 +72,6 @@ bool is_peer_error() {
 
 std::string basename(const char* path) { return std::filesystem::path(path).filename().string(); }
 
-/// Collective. Throws: ConfigurationError when ranks were started with different options.
-/// `problems`: what each has found so far.
-void agree_on_options(const Host& host, const StartFacts& mine, Problems& problems) {
-  constexpr std::size_t most = 10;
-  for (const auto* facts : {&mine.program, &mine.given, &mine.effective}) {
-    const std::vector<std::string> differences = differences_between_ranks(host, *facts, most);
-    for (const std::string& difference : differences) problems.add(difference);
-    if (!differences.empty()) agree_on(host, problems);
-  }
-}
-
-/// What the marks of the effective configuration mean.
-std::string legend(const CheckpointOptions& checkpoint, bool chosen) {
-  std::string from = checkpoint.use_checkpoint_args ? "from the checkpoint"
-                     : !checkpoint.load_hf.empty()  ? "from config.json"
-                                                    : "";
-  if (chosen) from += from.empty() ? "chosen" : ", or chosen";
-  return "effective configuration (* given" + (from.empty() ? "" : ", + " + from) + ")";
-}
-
-void describe(const Context& context, const CommandLine& command, bool chosen) {
-  const Log& log = context.log();
-  log.info(context.mesh().shape().describe());
-  log.info(str("device: ", context.device().describe()));
-  log.info(str("collectives: ", context.mesh().memory_description()));
-  log.info(legend(context.options().checkpoint, chosen));
-  const std::string text = command.effective();
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    log.info("  " + text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-}
-
-/// Null if the CPU trains. In order of creation.
-struct Gpu {
-  std::unique_ptr<Device> device;
-  std::unique_ptr<Stream> stream;
-  std::unique_ptr<Mesh> mesh;
-};
-
-/// Collective.
-void open_gpu(const DeviceChoice& choice, const Host& host, const Options& options, Gpu& gpu) {
-  if (!choice.cuda) return;
-  agree_or_stop(host, [&] {
-    gpu.device = open_cuda({choice.gpu, choice.module, options.gemm_cache});
-    gpu.stream = gpu.device->make_stream();
-  });
-  NcclOptions nccl;
-  nccl.serialize = options.serialize_communication;
-  nccl.order_check = options.check_collectives ? OrderCheck::on : OrderCheck::off;
-  nccl.module = choice.module;
-  gpu.mesh = open_nccl_mesh(host.mesh, *gpu.device, nccl);
-}
-
-/// The arguments of run().
-struct Program {
-  int argc;
-  char** argv;
-  const Application& application;
-  const std::function<void(Context&)>& f;
-  observe::StatusPage& page;
-  Clock::time_point started = Clock::now();
-};
-
-/// Signals are checked on every rank, the time limit on rank 0 only.
-std::function<std::string_view()> stop_reason(const StopSignals& signals, int rank, double seconds,
-                                              Clock::time_point started) {
-  return [&signals, limited = rank == 0 && seconds > 0, seconds, started]() -> std::string_view {
-    if (const int signal = signals.first()) return signal == SIGTERM ? "SIGTERM" : "SIGUSR1";
-    const std::chrono::duration<double> passed = Clock::now() - started;
-    return limited && passed.count() >= seconds ? "--exit-duration-seconds" : "";
-  };
-}
-
-std::string coordinates_of(const Mesh& mesh) {
-  return fmt::format("pp{} dp{} tp{}", mesh.coordinate(Axis::pipeline), mesh.coordinate(Axis::data),
-                     mesh.coordinate(Axis::tensor));
-}
-
 /// Of the rank that failed first.
 void wait_for_the_report(observe::StatusPage& page) {
   for (const Clock::time_point end = Clock::now() + time_to_report; Clock::now() < end;
@@ -170,100 +79,52 @@ void wait_for_the_report(observe::StatusPage& page) {
     page.heartbeat();
 }
 
-/// From the options to the end of the program. `mesh` and `gpu` outlive it, so that a failure is
-/// reported before they are cleaned up.
-int run_program(MpiSession& session, StopSignals& signals, const Program& program,
-                std::unique_ptr<Mesh>& mesh, Gpu& gpu) {
-  const Application& application = program.application;
-  Options options = application.defaults;
-  CommandLine command(application.name, application.description);
-  Problems problems;
-  signals.unblock();  // reading the files of options and data may block forever
-  StartFacts facts;
-  program.page.enter(observe::Phase::mesh);
-  mesh = session.make_mesh(MeshShape(session.size(), 1, 1));
-  const CommandLine::Outcome outcome =
-      read_options(program.argc, program.argv, application, command, options, *mesh,
-                   {session.size(), session.node_size()}, facts, problems);
-  if (options.checkpoint.save.empty())
-    signals.restore();
-  else
-    signals.watch();
-  std::string cores = widen_affinity(options.threads_per_rank,
-                                     str("--threads-per-rank ", options.threads_per_rank));
-  const std::unique_ptr<Device> cpu = open_cpu({static_cast<int>(options.threads_per_rank)});
-  const std::unique_ptr<Stream> cpu_stream = cpu->make_stream();
-  agree_on_options({*mesh, *cpu_stream}, facts, problems);
-  if (outcome != CommandLine::Outcome::run) {
-    if (session.rank() == 0) fmt::print("{}", command.text_of(outcome));
-    return exit_code(ExitCode::success);
-  }
-  set_gpu_environment(options, session.rank(), session.size());
-  const DeviceChoice choice = choose_device(options, {*mesh, *cpu_stream}, cuda_module(), problems);
-  if (choice.cuda && cores.empty())
-    cores = widen_affinity(2, "NCCL's and checkpoints' threads run beside each rank");
-  if (choice.cuda && !options.gemm_cache.empty())
-    open_gemm_directory(options.gemm_cache, {*mesh, *cpu_stream}, problems);
-  agree_on({*mesh, *cpu_stream}, problems);
-
-  mesh = session.make_mesh(MeshShape(static_cast<int>(options.data_size(session.size())),
-                                     static_cast<int>(options.pipeline_size),
-                                     static_cast<int>(options.tensor_size)));
-  program.page.set_coordinates(coordinates_of(*mesh));
-  const Host host{*mesh, *cpu_stream};
-  open_gpu(choice, host, options, gpu);
-  const Log log(session.rank(), options.log_level);
-  Context context(options, gpu.mesh ? *gpu.mesh : *mesh, gpu.stream ? *gpu.stream : *cpu_stream,
-                  host, log, command.configuration(),
-                  stop_reason(signals, session.rank(), options.checkpoint.exit_duration_seconds,
-                              program.started));
-  describe(context, command, facts.chosen);
-  if (!facts.from_checkpoint.empty()) log.info(facts.from_checkpoint);
-  if (const std::string idle = idle_options(command, options, session.size()); !idle.empty())
-    log.info("idle in this job: " + idle);
-  if (!choice.reason.empty())
-    log.info("device: no GPU is used: " + choice.reason +
-             (options.gemm_cache.empty() ? "" : "; --gemm-cache is not used either"));
-  if (!cores.empty()) log.info(cores);
-  std::unique_ptr<observe::HealthMonitor> health;
-  if (choice.cuda) health = watch_gpus(host, gpu.device->identity(), session.node_rank() == 0, log);
-  program.page.enter(observe::Phase::program);
-  program.f(context);
-  program.page.enter(observe::Phase::finish);
-  return exit_code(ExitCode::success);
+std::string_view signal_of(const StopSignals& signals) {
+  const int signal = signals.first();
+  return signal == 0 ? "" : signal == SIGTERM ? "SIGTERM" : "SIGUSR1";
 }
 
-int run_session(MpiSession& session, StopSignals& signals, const Program& program) {
-  std::unique_ptr<Mesh> mesh;
-  Gpu gpu;
+int run_session(const MpiSession& session, const Program& program, const StartedRank& rank) {
+  RankResources resources;
   try {
-    return run_program(session, signals, program, mesh, gpu);
+    return run_rank(rank, program, resources);
   } catch (const Stopped&) {
     return exit_code(ExitCode::stopped);
   } catch (const ConfigurationError& error) {
-    program.page.fail(error.what());
+    rank.page.fail(error.what());
     if (session.rank() == 0) fmt::print(stderr, "{}\n", with_options(error.what()));
     return exit_code(ExitCode::configuration);
   } catch (const JobError& error) {
-    program.page.fail(error.what());
+    rank.page.fail(error.what());
     if (session.rank() == 0) fmt::print(stderr, "trireme error: {}\n", with_options(error.what()));
     limit_clean_up();
     return exit_code(error.code());
   } catch (...) {
-    if (is_peer_error()) wait_for_the_report(program.page);
-    program.page.fail(current_exception_text());
-    const int code = fail(mesh.get(), session.rank(), current_exception_text());
+    if (is_peer_error()) wait_for_the_report(rank.page);
+    rank.page.fail(current_exception_text());
+    const int code = fail(resources.mesh.get(), session.rank(), current_exception_text());
     if (session.size() > 1) throw;  // there is no mesh yet: the session ends the job as it unwinds
     return code;
   }
 }
 
 /// The job, from the start of MPI to its end.
-int run_ranks(int& argc, char**& argv, const Program& program) {
+int run_ranks(int& argc, char**& argv, const Program& program, observe::StatusPage& page) {
+  const Clock::time_point started = Clock::now();
   StopSignals signals;  // before MPI starts threads, and until it has ended
-  program.page.enter(observe::Phase::mpi_init);
-  MpiSession session(argc, argv, &program.page);
-  return run_session(session, signals, program);
+  page.enter(observe::Phase::mpi_init);
+  MpiSession session(argc, argv, &page);
+  StartedRank rank = started_by(session, page);
+  rank.started = started;
+  rank.begin = [&](const Options& options) {
+    if (options.checkpoint.save.empty())
+      signals.restore();
+    else
+      signals.watch();
+  };
+  rank.signal = [&] { return signal_of(signals); };
+  signals.unblock();  // reading the files of options and data may block forever
+  return run_session(session, program, rank);
 }
 
 }  // namespace
@@ -313,8 +174,8 @@ int run(int argc, char** argv, const Application& application,
     if (const auto layout = layout_to_print(argc, argv))
       return print_layout(*layout, argc, argv, application, f);
     RankPage page;
-    const Program program{argc, argv, application, f, page.page()};
-    const int code = run_ranks(argc, argv, program);
+    const Program program{argc, argv, application, f};
+    const int code = run_ranks(argc, argv, program, page.page());
     if (code == exit_code(ExitCode::success)) page.page().enter(observe::Phase::finished);
     return code;
   } catch (...) {

@@ -45,6 +45,11 @@ void Streams::set_schedule(const std::string& text) {
     refuse_setting(text, "eager, lazy, ahead:STREAM, random:SEED");
 }
 
+void Streams::begin_again(const std::string& schedule) {
+  set_schedule(schedule);
+  ahead_ += streams_.size() - 1;
+}
+
 std::uint64_t Streams::random() {
   random_ = random_ * 6364136223846793005u + 1442695040888963407u;
   return random_ >> 33;
@@ -167,3 +172,10 @@ void Streams::poke() {
 }
 
 }  // namespace trireme::emulation
+
+/// For a program that trains several times, each time in another order of streams and threads.
+extern "C" void emulation_read_settings() {
+  using namespace trireme::emulation;
+  Streams::instance().begin_again(setting("EMULATION_SCHEDULE", "eager"));
+  Grid::instance().options = GridOptions::from_environment();
+}

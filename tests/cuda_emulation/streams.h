@@ -58,6 +58,9 @@ class Streams {
   static Streams& instance();
   /// "lazy", "ahead:2", "random:7"
   void set_schedule(const std::string& text);
+  /// The same for a program that opens another device: streams that are made from now on count from
+  /// 1 again.
+  void begin_again(const std::string& schedule);
 
   Stream& default_stream() { return *streams_.front(); }
   /// Lives as long as the process: events may still point at it, and what is left in it runs when

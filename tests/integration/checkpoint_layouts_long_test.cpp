@@ -8,7 +8,7 @@ namespace {
 
 /// Every second source, from number `first` on.
 void expect_all_pairs(const std::string& model, std::size_t first) {
-  LayoutPairs pairs(model);
+  LayoutPairs pairs(model, Ranks::threads, every_layout());
   for (std::size_t from = first; from < all_layouts.size(); from += 2)
     for (std::size_t to = 0; to < all_layouts.size(); ++to) pairs.expect_loads(from, to);
 }

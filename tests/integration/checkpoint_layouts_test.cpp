@@ -10,7 +10,7 @@ namespace {
 // The target lies 1, 4, 7 or 10 places after the source in the circle of 12 layouts; the models
 // share these distances.
 void expect_pairs(const std::string& model, std::initializer_list<std::size_t> distances) {
-  LayoutPairs pairs(model);
+  LayoutPairs pairs(model, Ranks::threads, every_layout());
   for (const std::size_t distance : distances)
     for (std::size_t from = 0; from < all_layouts.size(); ++from)
       pairs.expect_loads(from, (from + distance) % all_layouts.size());
@@ -18,6 +18,15 @@ void expect_pairs(const std::string& model, std::initializer_list<std::size_t> d
 
 TEST(CheckpointLayouts, EachLoadsWhatAnotherSavedOfAGpt) { expect_pairs(small_gpt, {4, 7}); }
 TEST(CheckpointLayouts, EachLoadsWhatAnotherSavedOfALlama) { expect_pairs(small_llama, {1, 10}); }
+
+// One rank, 3 tensor ranks, and the 8 ranks that have all axes, ZeRO and two chunks.
+TEST(CheckpointLayouts, UnderMpirunAsWell) {
+  const std::vector<std::size_t> some = {0, 6, 11};
+  LayoutPairs pairs(small_gpt, Ranks::processes, some);
+  pairs.expect_loads(0, 11);
+  pairs.expect_loads(11, 6);
+  pairs.expect_loads(6, 11);
+}
 
 }  // namespace
 }  // namespace trireme::test

@@ -5,19 +5,21 @@
 namespace trireme::test {
 namespace {
 
+OrderedLayout in_its_order(std::size_t layout) {
+  return {gpu_layouts[layout], emulated_orders[layout % emulated_orders.size()]};
+}
+
 /// Layouts `first`, `first` + 2, ...
 void expect_equivalent(const std::string& model, std::size_t first) {
-  GpuTrainingHarness harness(model);
-  for (std::size_t i = first; i < gpu_layouts.size(); i += 2)
-    harness.expect_equivalent(gpu_layouts[i], emulated_orders[i % emulated_orders.size()]);
+  std::vector<OrderedLayout> some;
+  for (std::size_t i = first; i < gpu_layouts.size(); i += 2) some.push_back(in_its_order(i));
+  GpuTrainingHarness(model).expect_equivalent(some);
 }
 
 TEST(GpuLayouts, OfAGptAgreeWithOneCpu) { expect_equivalent(gpu_gpt, 0); }
 TEST(GpuLayouts, OfALlamaAgreeWithOneCpu) { expect_equivalent(gpu_llama, 1); }
 TEST(GpuLayouts, OfAQwen3AgreeWithOneCpu) {
-  GpuTrainingHarness harness(gpu_qwen3);
-  for (const std::size_t i : {std::size_t{3}, std::size_t{5}})  // --tp and --pp
-    harness.expect_equivalent(gpu_layouts[i], emulated_orders[i % emulated_orders.size()]);
+  GpuTrainingHarness(gpu_qwen3).expect_equivalent({in_its_order(3), in_its_order(5)});  // tp, pp
 }
 
 }  // namespace

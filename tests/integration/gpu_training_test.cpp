@@ -18,17 +18,20 @@ using testing::HasSubstr;
 void expect_like_the_cpu(const std::string& model) {
   TrainingHarness harness(gpu_width);
   const std::string options = model + "--micro-batch-size 2 ";
-  const TrainingRun cpu = harness.train("", options + "--device cpu");
+  const TrainingRun cpu = harness.train(ranks_as_threads(1), options);
   const TrainingRun gpu = harness.train(on_emulated_gpus(), options + "--device cuda");
   EXPECT_THAT(harness.output(), HasSubstr("device: GPU 0 "));
   const Difference difference = compare(cpu, gpu);
   EXPECT_TRUE(within_limits(difference)) << describe(difference);
 
+  std::vector<TrainingHarness::Job> jobs;
   for (const EmulatedOrder& order :
-       {EmulatedOrder{"lazy", "reverse"}, {"ahead:1", "random:1"}, {"random:7", "random:2"}}) {
-    SCOPED_TRACE(order.streams + ", " + order.threads);
-    const TrainingRun again = harness.train(on_emulated_gpus(order), options + "--device cuda");
-    const Difference none = compare(gpu, again);
+       {EmulatedOrder{"lazy", "reverse"}, {"ahead:1", "random:1"}, {"random:7", "random:2"}})
+    jobs.push_back({variables_of(order), options + "--device cuda"});
+  const std::vector<TrainingRun> again = harness.train_all(on_emulated_gpus(), jobs);
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    SCOPED_TRACE(jobs[i].environment);
+    const Difference none = compare(gpu, again[i]);
     EXPECT_EQ(none.loss, 0);
     EXPECT_EQ(none.grad_norm, 0);
     EXPECT_EQ(none.gradient, 0) << none.worst_gradient;
@@ -48,7 +51,7 @@ TEST(GpuTraining, InBf16IsNearThatOfTheCpuWithEitherAttention) {
   const std::string model =
       "--model llama-1b --num-attention-heads 2 --num-query-groups 1 --optimizer adamw --lr 3e-3 "
       "--bf16 --micro-batch-size 4 ";
-  const TrainingRun cpu = harness.train("", model + "--device cpu");
+  const TrainingRun cpu = harness.train(ranks_as_threads(1), model);
   for (const std::string attention : {"mma", "simt"}) {
     SCOPED_TRACE(attention);
     const TrainingRun gpu =

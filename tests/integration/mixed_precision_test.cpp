@@ -1,5 +1,6 @@
 // --bf16: how near it stays to fp32, how near layouts stay to each other, and what has to be the
-// same bits. Bands are derived in docs/concepts/mixed_precision.md.
+// same bits. Ranks are threads of the test, but for two tests that start processes as users do.
+// Bands are derived in docs/concepts/mixed_precision.md.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -40,8 +41,10 @@ TEST(MixedPrecision, TheLossCurveFollowsThatOfF32) {
   TrainingHarness harness(twenty);
   for (const std::string& model : {gpt, llama}) {
     SCOPED_TRACE(model);
-    const TrainingRun wide = harness.train("", model + adamw + "--micro-batch-size 8");
-    const TrainingRun half = harness.train("", model + adamw + "--micro-batch-size 8 --bf16");
+    const TrainingRun wide =
+        harness.train(ranks_as_threads(1), model + adamw + "--micro-batch-size 8");
+    const TrainingRun half =
+        harness.train(ranks_as_threads(1), model + adamw + "--micro-batch-size 8 --bf16");
     EXPECT_THAT(harness.output(), HasSubstr("bf16: "));
     const Difference d = compare(wide, half);
     fmt::print("# {}: bf16 from f32: {}\n", model, describe(d));
@@ -64,7 +67,7 @@ TEST(MixedPrecision, DataAndPipelineLayoutsAgreeAsInF32) {
   TrainingHarness harness;
   for (const std::string& model : {gpt, llama}) {
     const std::string options = model + adamw + "--micro-batch-size 2 --bf16 ";
-    const TrainingRun one = harness.train("", options);
+    const TrainingRun one = harness.train(ranks_as_threads(1), options);
     for (const Layout& layout : std::vector<Layout>{
              {2, ""},
              {4, "--use-distributed-optimizer"},
@@ -72,7 +75,8 @@ TEST(MixedPrecision, DataAndPipelineLayoutsAgreeAsInF32) {
              {4, "--pp 2 --schedule gpipe --use-distributed-optimizer"},
              {2, "--pp 2 --num-virtual-stages-per-pipeline-rank 2 --recompute-granularity full"}}) {
       SCOPED_TRACE(model + layout.options);
-      const TrainingRun other = harness.train(mpirun(layout.ranks), options + layout.options);
+      const TrainingRun other =
+          harness.train(ranks_as_threads(layout.ranks), options + layout.options);
       const Difference d = compare(one, other);
       fmt::print("# {} {} {}: {}\n", model, layout.ranks, layout.options, describe(d));
       EXPECT_LT(std::abs(other.steps[0].loss / one.steps[0].loss - 1), 2e-7);
@@ -87,16 +91,18 @@ TEST(MixedPrecision, DataAndPipelineLayoutsAgreeAsInF32) {
 TEST(MixedPrecision, TensorLayoutsAgreeWithinTheRoundingOfBf16) {
   TrainingHarness harness;
   for (const std::string& model : {gpt, llama}) {
-    const TrainingRun wide = harness.train("", model + adamw + "--micro-batch-size 2 ");
+    const TrainingRun wide =
+        harness.train(ranks_as_threads(1), model + adamw + "--micro-batch-size 2 ");
     const std::string options = model + adamw + "--micro-batch-size 2 --bf16 ";
-    const TrainingRun one = harness.train("", options);
+    const TrainingRun one = harness.train(ranks_as_threads(1), options);
     for (const Layout& layout :
          std::vector<Layout>{{2, "--tp 2"},
                              {4, "--tp 4 --sequence-parallel"},
                              {3, "--tp 3 --sequence-parallel --recompute-granularity selective"},
                              {8, "--tp 2 --pp 2 --use-distributed-optimizer"}}) {
       SCOPED_TRACE(model + layout.options);
-      const TrainingRun other = harness.train(mpirun(layout.ranks), options + layout.options);
+      const TrainingRun other =
+          harness.train(ranks_as_threads(layout.ranks), options + layout.options);
       const Difference d = compare(one, other), from_wide = compare(wide, other);
       fmt::print("# {} {} {}: {}; from f32: {}\n", model, layout.ranks, layout.options, describe(d),
                  describe(from_wide));
@@ -111,7 +117,8 @@ TEST(MixedPrecision, TheSameLayoutGivesTheSameBits) {
   TrainingHarness harness;
   const std::string options =
       gpt + adamw + "--bf16 --hidden-dropout 0.1 --tp 2 --pp 2 --micro-batch-size 2 ";
-  expect_same_bits(harness.train(mpirun(8), options), harness.train(mpirun(8), options));
+  expect_same_bits(harness.train(ranks_as_threads(8), options),
+                   harness.train(ranks_as_threads(8), options));
 }
 
 // Each rank has the masters of its slices only; copies, losses and what is dumped are the same all
@@ -120,8 +127,8 @@ TEST(MixedPrecision, TheDistributedOptimizerChangesNoBit) {
   TrainingHarness harness;
   for (const std::string& rule : {adamw, sgd}) {
     const std::string options = gpt + rule + "--bf16 --micro-batch-size 2 --bucket-size 5000 ";
-    expect_same_bits(harness.train(mpirun(4), options),
-                     harness.train(mpirun(4), options + "--use-distributed-optimizer"));
+    expect_same_bits(harness.train(ranks_as_threads(4), options),
+                     harness.train(ranks_as_threads(4), options + "--use-distributed-optimizer"));
   }
 }
 
@@ -134,8 +141,8 @@ TEST(MixedPrecision, RunsResumeInTheOtherTypeAndSaySo) {
     const std::string load = "--load " + (folder / (from_bf16 ? "half" : "wide")) + " ";
     harness.losses(mpirun(2),
                    options + (from_bf16 ? bf16 : "") + "--pp 2 --train-iters 5 " + saved);
-    const std::vector<StepLine> whole =
-        harness.losses("", options + (from_bf16 ? "" : bf16) + "--train-iters 10 ");
+    const std::vector<StepLine> whole = harness.losses(
+        ranks_as_threads(1), options + (from_bf16 ? "" : bf16) + "--train-iters 10 ");
     const std::vector<StepLine> resumed = harness.losses(
         mpirun(2), options + (from_bf16 ? "" : bf16) + "--train-iters 10 --tp 2 " + load);
     EXPECT_THAT(harness.output(),
@@ -151,11 +158,11 @@ TEST(MixedPrecision, SharesOfTheDistributedOptimizerResumeWithoutItAndOnOtherRan
   const std::string options = gpt + adamw + "--bf16 --micro-batch-size 2 --hidden-dropout 0.1 ";
   const std::string zero = "--use-distributed-optimizer ";
   const std::string save = "--train-iters 5 --save ", load = "--train-iters 10 --load ";
-  harness.losses(mpirun(4), options + zero + save + (folder / "shares"));
-  harness.losses(mpirun(4), options + save + (folder / "whole"));
+  harness.losses(ranks_as_threads(4), options + zero + save + (folder / "shares"));
+  harness.losses(ranks_as_threads(4), options + save + (folder / "whole"));
   const auto resumed = [&](int ranks, const std::string& more) {
     std::vector<double> losses;
-    for (const StepLine& line : harness.losses(mpirun(ranks), options + more))
+    for (const StepLine& line : harness.losses(ranks_as_threads(ranks), options + more))
       losses.push_back(line.loss);
     return losses;
   };

@@ -7,6 +7,7 @@
 
 #include "trireme/core/error.h"
 
+#include "tests/support/gpt_ranks.h"
 #include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/training_run.h"
@@ -41,10 +42,14 @@ class CheckpointJobs {
   static std::string trireme(const std::string& arguments) {
     return "timeout 120 " TRIREME_BIN_DIR "/trireme " + arguments;
   }
-  /// The program with the options of the model and `options`, without its start.
+  /// Of the program: those of the model, and `options`.
+  std::string all_options(const std::string& options) const {
+    return str("--data-path ", data, " --global-batch-size 8 --log-interval 1000 ", model, " ",
+               options);
+  }
+  /// The program with its options, without its start.
   std::string program(const std::string& options) const {
-    return str(TRIREME_BIN_DIR "/train_gpt --data-path ", data, " --global-batch-size 8 ",
-               "--log-interval 1000 ", model, " ", options);
+    return TRIREME_BIN_DIR "/train_gpt " + all_options(options);
   }
   /// A command: `before` (variables of the environment, a wrapper) precedes each rank's
   /// program.
@@ -55,6 +60,13 @@ class CheckpointJobs {
                                   : str(mpirun(), " --timeout 120 -np ", layout.ranks, " ");
     return start + (before.empty() ? "" : "env " + before + " ") +
            program(layout.options + " " + options);
+  }
+
+  /// What training() trains, on ranks that are threads of this process. Throws: Error when it
+  /// fails.
+  void train(const Layout& layout, const std::string& options) const {
+    train_gpt_on_threads(layout.ranks,
+                         all_options(layout.options + " --log-level quiet " + options));
   }
 
   Outcome run(const std::string& command) const { return run_shell(command, folder_ / "log"); }

@@ -12,11 +12,15 @@ struct EmulatedOrder {
   std::string streams = "eager", threads = "forward";
 };
 
+inline std::string variables_of(const EmulatedOrder& order) {
+  return "EMULATION_SCHEDULE=" + order.streams + " EMULATION_ORDER=" + order.threads;
+}
+
 /// Put this before a command line.
 inline std::string on_emulated_gpus(const EmulatedOrder& order = {},
                                     const std::string& devices = "8") {
-  return "env TRIREME_CUDA_MODULE=" TRIREME_EMULATED_MODULE " EMULATION_SCHEDULE=" + order.streams +
-         " EMULATION_ORDER=" + order.threads + " EMULATION_DEVICES=" + devices + " ";
+  return "env TRIREME_CUDA_MODULE=" TRIREME_EMULATED_MODULE " " + variables_of(order) +
+         " EMULATION_DEVICES=" + devices + " ";
 }
 
 }  // namespace trireme::test

@@ -3,6 +3,7 @@
 // Streams run in one of the legal orders.
 #pragma once
 
+#include <map>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/emulated_gpu.h"
+#include "tests/support/process.h"
 #include "tests/support/training_harness.h"
 
 namespace trireme::test {
@@ -50,24 +52,43 @@ inline const std::vector<EmulatedOrder> emulated_orders = {
 
 inline const std::string gpu_width = "--hidden-size 32 --ffn-hidden-size 64 --train-iters 3 ";
 
+/// A layout, and the order that it runs in.
+struct OrderedLayout {
+  GpuLayout layout;
+  EmulatedOrder order;
+};
+
 class GpuTrainingHarness {
  public:
   explicit GpuTrainingHarness(std::string model)
       : model_(std::move(model)),
-        reference_(harness_.train("", model_ + "--device cpu --micro-batch-size 8")) {}
+        reference_(harness_.train(ranks_as_threads(1), model_ + "--micro-batch-size 8")) {}
 
-  void expect_equivalent(const GpuLayout& layout, const EmulatedOrder& order) {
-    SCOPED_TRACE(
-        str(layout.ranks, " ranks, ", layout.options, ", ", order.streams, ", ", order.threads));
-    const TrainingRun run = harness_.train(on_emulated_gpus(order) + mpirun(layout.ranks),
-                                           model_ + "--device cuda " + layout.options);
-    const Difference difference = compare(reference_, run);
-    fmt::print("# {} ranks, {}, {}: {}\n", layout.ranks, layout.options, order.streams,
-               describe(difference));
-    EXPECT_TRUE(within_limits(difference)) << describe(difference);
+  /// One start for all layouts of as many ranks.
+  void expect_equivalent(const std::vector<OrderedLayout>& layouts) {
+    std::map<int, std::vector<OrderedLayout>> by_ranks;
+    for (const OrderedLayout& each : layouts) by_ranks[each.layout.ranks].push_back(each);
+    for (const auto& [ranks, some] : by_ranks) expect_equivalent(ranks, some);
   }
 
  private:
+  void expect_equivalent(int ranks, const std::vector<OrderedLayout>& layouts) {
+    std::vector<TrainingHarness::Job> jobs;
+    for (const auto& [layout, order] : layouts)
+      jobs.push_back({variables_of(order), model_ + "--device cuda " + layout.options});
+    const std::vector<TrainingRun> runs =
+        harness_.train_all(on_emulated_gpus() + mpirun(ranks), jobs);
+    EXPECT_EQ(count(harness_.output(), "device: GPU 0 "), static_cast<int>(jobs.size()));
+    for (std::size_t i = 0; i < layouts.size(); ++i) {
+      const auto& [layout, order] = layouts[i];
+      const Difference difference = compare(reference_, runs[i]);
+      const std::string which =
+          str(ranks, " ranks, ", layout.options, ", ", order.streams, ", ", order.threads);
+      fmt::print("# {}: {}\n", which, describe(difference));
+      EXPECT_TRUE(within_limits(difference)) << which << ": " << describe(difference);
+    }
+  }
+
   TrainingHarness harness_{gpu_width};
   std::string model_;
   TrainingRun reference_;

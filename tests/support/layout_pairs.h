@@ -1,8 +1,10 @@
 // LayoutPairs: every layout loads what any other one has saved. For each pair of layouts the second
 // one loads a checkpoint of the first and saves it again, with the same bits. Then it continues
-// training like one rank that was never interrupted.
+// training like one rank that was never interrupted. Ranks are threads of the test's process, or
+// those of mpirun.
 #pragma once
 
+#include <numeric>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -37,13 +39,16 @@ inline const std::vector<Layout> all_layouts = {
      "--use-distributed-optimizer --sequence-parallel"},
 };
 
+enum class Ranks { threads, processes };
+
 class LayoutPairs {
  public:
-  explicit LayoutPairs(const std::string& model) : jobs_(model) {
-    jobs_.succeed(jobs_.training(all_layouts[0], "--train-iters 7 --save " + (jobs_ / "straight")));
+  /// `used`: the places of layouts that pairs will have.
+  LayoutPairs(const std::string& model, Ranks ranks, const std::vector<std::size_t>& used)
+      : jobs_(model), ranks_(ranks) {
+    jobs_.train(all_layouts[0], "--train-iters 7 --save " + (jobs_ / "straight"));
     reference_ = read(jobs_ / "straight");
-    for (std::size_t i = 0; i < all_layouts.size(); ++i)
-      jobs_.succeed(jobs_.training(all_layouts[i], str("--train-iters 4 --save ", saved(i))));
+    for (const std::size_t i : used) train(i, str("--train-iters 4 --save ", saved(i)));
   }
 
   void expect_loads(std::size_t from, std::size_t to) {
@@ -56,21 +61,26 @@ class LayoutPairs {
  private:
   std::string saved(std::size_t layout) const { return jobs_ / str("saved-", layout); }
 
+  /// Throws: Error when it fails.
+  void train(std::size_t layout, const std::string& options) const {
+    if (ranks_ == Ranks::threads)
+      jobs_.train(all_layouts[layout], options);
+    else
+      jobs_.succeed(jobs_.training(all_layouts[layout], options));
+  }
+
   void expect_same_bits(std::size_t from, std::size_t to, const std::string& again) {
-    const Outcome loaded = jobs_.run(jobs_.training(
-        all_layouts[to], str("--train-iters 4 --load ", saved(from), " --save ", again)));
-    ASSERT_EQ(loaded.exit_code, 0) << loaded.output;
-    ASSERT_EQ(committed_steps(again), std::vector<Index>{4}) << loaded.output;
+    train(to, str("--train-iters 4 --load ", saved(from), " --save ", again));
+    ASSERT_EQ(committed_steps(again), std::vector<Index>{4});
     const std::string a = saved(from) + "/" + step_name(4), b = again + "/" + step_name(4);
     EXPECT_EQ(first_difference(read_checkpoint(a), read_checkpoint(b)), "");
+    if (ranks_ == Ranks::threads) return;  // the command says the same as the line above
     const Outcome diff = jobs_.run(CheckpointJobs::trireme("checkpoint diff " + a + " " + b));
     EXPECT_EQ(diff.exit_code, 0) << diff.output;
   }
 
   void expect_trains_on(std::size_t from, std::size_t to, const std::string& on) {
-    const Outcome resumed = jobs_.run(jobs_.training(
-        all_layouts[to], str("--train-iters 7 --load ", saved(from), " --save ", on)));
-    ASSERT_EQ(resumed.exit_code, 0) << resumed.output;
+    train(to, str("--train-iters 7 --load ", saved(from), " --save ", on));
     const Difference difference = compare(reference_, read(on));
     EXPECT_TRUE(within_limits(difference)) << describe(difference);
   }
@@ -83,7 +93,14 @@ class LayoutPairs {
   }
 
   CheckpointJobs jobs_;
+  Ranks ranks_;
   TrainingRun reference_;
 };
+
+inline std::vector<std::size_t> every_layout() {
+  std::vector<std::size_t> all(all_layouts.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
+}
 
 }  // namespace trireme::test

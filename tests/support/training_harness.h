@@ -1,14 +1,18 @@
-// TrainingHarness: trains one small model on real text with train_gpt, however it is started, so
-// that runs can be compared. For integration tests, which know where the programs are.
+// TrainingHarness: trains one small model on real text as train_gpt does, however its ranks are
+// started, so that runs can be compared. For integration tests, which know where the programs are.
 #pragma once
 
 #include <cstdlib>
+#include <exception>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "trireme/core/error.h"
 
+#include "tests/support/gpt_ranks.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/training_run.h"
 
@@ -30,44 +34,106 @@ inline std::string mpirun(int ranks) {
   return ranks == 1 ? "" : str(TRIREME_MPIRUN " --timeout 120 -np ", ranks, " ");
 }
 
+/// How the ranks of a job are started: as threads of the test's process, or by what precedes a
+/// program; nothing precedes that of one rank.
+class RankStart {
+ public:
+  RankStart(const char* before) : before_(before) {}
+  RankStart(std::string before) : before_(std::move(before)) {}
+  static RankStart threads(int ranks) {
+    RankStart start("");
+    start.threads_ = ranks;
+    return start;
+  }
+  int threads() const { return threads_; }  // 0: it is a program
+  const std::string& before() const { return before_; }
+
+ private:
+  std::string before_;
+  int threads_ = 0;
+};
+
+inline RankStart ranks_as_threads(int ranks) { return RankStart::threads(ranks); }
+
+/// Of train_gpt, but for the model.
+inline const std::string small_text =
+    "--num-layers 4 --vocab-size 256 --seq-length 48 --global-batch-size 8 --lr-warmup-iters 2 ";
+
 class TrainingHarness {
  public:
-  explicit TrainingHarness(std::string size = small) : size_(std::move(size)) {
+  explicit TrainingHarness(std::string size = small, std::string text = small_text)
+      : size_(std::move(text) + std::move(size)) {
     // Real text, on every Debian: on pseudo-random letters training is so ill-conditioned that
     // rounding errors grow.
-    run(str(TRIREME_BIN_DIR "/trireme data prepare --input /usr/share/common-licenses/GPL-3 "
-                            "/usr/share/common-licenses/Apache-2.0 --output ",
-            folder_ / "corpus"));
+    run_command(str(TRIREME_BIN_DIR
+                    "/trireme data prepare --input /usr/share/common-licenses/GPL-3 "
+                    "/usr/share/common-licenses/Apache-2.0 --output ",
+                    folder_ / "corpus"));
   }
 
-  /// `start`: what precedes the program. Throws: Error with the output when the run fails.
-  TrainingRun train(const std::string& start, const std::string& options) {
+  /// Throws: Error, with the output of a program, when the run fails.
+  TrainingRun train(const RankStart& start, const std::string& options) {
     const std::string prefix = next_prefix();
-    run_program(start, prefix, str("--dump-tensors ", prefix, " ", options));
+    run(start, dumping(prefix, options));
     return read_training_run(prefix);
   }
   /// The same without tensors, for runs that do not begin at step 1.
-  std::vector<StepLine> losses(const std::string& start, const std::string& options) {
+  std::vector<StepLine> losses(const RankStart& start, const std::string& options) {
     const std::string prefix = next_prefix();
-    run_program(start, prefix, options);
+    run(start, job(prefix, options));
     return read_steps(prefix + ".jsonl");
+  }
+
+  struct Job {
+    std::string environment, options;  // "NAME=value NAME=value"
+  };
+  /// All jobs by one start, one after the other (tests/ranks/many_layouts.cpp).
+  std::vector<TrainingRun> train_all(const std::string& before, const std::vector<Job>& jobs) {
+    std::vector<std::string> prefixes;
+    std::ofstream lines(folder_ / "jobs");
+    for (const Job& each : jobs) {
+      prefixes.push_back(next_prefix());
+      lines << each.environment << ' ' << dumping(prefixes.back(), each.options) << '\n';
+    }
+    lines.close();
+    run_command(str(before, TRIREME_BIN_DIR "/many_layouts ", folder_ / "jobs"));
+    std::vector<TrainingRun> runs;
+    for (const std::string& prefix : prefixes) runs.push_back(read_training_run(prefix));
+    return runs;
   }
 
   /// What the last run printed.
   const std::string& output() const { return output_; }
+  /// All options of these.
+  std::string job(const std::string& prefix, const std::string& options) const {
+    return str("--data-path ", folder_ / "corpus", " --log-interval 10 ", size_, "--metrics ",
+               prefix, ".jsonl ", options);
+  }
 
  private:
   std::string next_prefix() { return folder_ / str("run", runs_++); }
-
-  void run_program(const std::string& start, const std::string& prefix,
-                   const std::string& options) {
-    run(str(start, TRIREME_BIN_DIR "/train_gpt --data-path ", folder_ / "corpus",
-            " --num-layers 4 --vocab-size 256 --seq-length 48 "
-            "--global-batch-size 8 --lr-warmup-iters 2 --log-interval 10 ",
-            size_, "--metrics ", prefix, ".jsonl ", options));
+  std::string dumping(const std::string& prefix, const std::string& options) const {
+    return job(prefix, str("--dump-tensors ", prefix, " ", options));
   }
 
-  void run(const std::string& command) {
+  void run(const RankStart& start, const std::string& options) {
+    if (start.threads() > 0)
+      run_threads(start.threads(), options);
+    else
+      run_command(str(start.before(), TRIREME_BIN_DIR "/train_gpt ", options));
+  }
+  void run_threads(int ranks, const std::string& options) {
+    std::exception_ptr failure;
+    ::testing::internal::CaptureStdout();
+    try {
+      train_gpt_on_threads(ranks, options);
+    } catch (const Error&) {
+      failure = std::current_exception();
+    }
+    output_ = ::testing::internal::GetCapturedStdout();
+    if (failure) std::rethrow_exception(failure);
+  }
+  void run_command(const std::string& command) {
     const std::string log = folder_ / "log";
     const int status = std::system((command + " > " + log + " 2>&1").c_str());
     std::ifstream in(log);

@@ -46,7 +46,7 @@ Json json_of(const KeyValues& options) {
   return all;
 }
 
-Json check(const LayoutProgram& program, Index ranks) {
+Json check(const Program& program, Index ranks) {
   LayoutOptions read(program.application);
   const Options& options = read.options;
   Problems problems;
@@ -75,7 +75,7 @@ Json check(const LayoutProgram& program, Index ranks) {
 }
 
 /// In a process of its own, whose standard output leads nowhere: the program may print.
-[[noreturn]] void check_and_exit(const LayoutProgram& program, Index ranks, int result) {
+[[noreturn]] void check_and_exit(const Program& program, Index ranks, int result) {
   const int nowhere = ::open("/dev/null", O_WRONLY);
   if (nowhere < 0 || ::dup2(nowhere, STDOUT_FILENO) < 0) std::_Exit(1);
   try {
@@ -104,7 +104,7 @@ std::string read_all(int file) {
 }
 
 /// The line of one number of ranks; empty: the process of the check has failed.
-std::string line_of(const LayoutProgram& program, Index ranks) {
+std::string line_of(const Program& program, Index ranks) {
   int ends[2];
   require_call(::pipe2(ends, O_CLOEXEC) == 0, "pipe");
   std::fflush(nullptr);  // or the child would print it again
@@ -134,7 +134,7 @@ std::optional<std::string> layouts_to_check(int argc, const char* const* argv) {
 
 int check_layouts(const std::string& counts, int argc, char** argv, const Application& application,
                   const std::function<void(Context&)>& f) {
-  const LayoutProgram program{argc, argv, application, f};
+  const Program program{argc, argv, application, f};
   std::vector<Index> ranks;
   Problems problems;
   problems.collect([&] { ranks = parse_counts(counts); });

@@ -45,14 +45,14 @@ DeviceTraits planned_device(const Context& context) {
 
 namespace job {
 
-CommandLine::Outcome read_layout_options(const LayoutProgram& program, Index ranks,
-                                         LayoutOptions& read, Problems& problems) {
+CommandLine::Outcome read_layout_options(const Program& program, Index ranks, LayoutOptions& read,
+                                         Problems& problems) {
   const std::unique_ptr<Mesh> self = make_self_mesh();
   return read_options(program.argc, program.argv, program.application, read.command, read.options,
                       *self, {ranks, 0}, read.facts, problems);
 }
 
-std::optional<LayoutChecked> plan_layout(const LayoutProgram& program, const LayoutOptions& read,
+std::optional<LayoutChecked> plan_layout(const Program& program, const LayoutOptions& read,
                                          const MeshShape& shape,
                                          const std::optional<DeviceTraits>& device) {
   const std::unique_ptr<Device> cpu = open_cpu({static_cast<int>(read.options.threads_per_rank)});

@@ -11,14 +11,6 @@
 
 namespace trireme::job {
 
-/// The arguments of run().
-struct LayoutProgram {
-  int argc;
-  char** argv;
-  const Application& application;
-  const std::function<void(Context&)>& f;
-};
-
 /// The options of a program for so many ranks, once they are checked.
 struct LayoutOptions {
   StartFacts facts;
@@ -27,12 +19,12 @@ struct LayoutOptions {
   explicit LayoutOptions(const Application& application)
       : options(application.defaults), command(application.name, application.description) {}
 };
-CommandLine::Outcome read_layout_options(const LayoutProgram& program, Index ranks,
-                                         LayoutOptions& read, Problems& problems);
+CommandLine::Outcome read_layout_options(const Program& program, Index ranks, LayoutOptions& read,
+                                         Problems& problems);
 
 /// Runs the program on a mesh of the layout, whose ranks have `device`; without one, this machine's
 /// CPU. Nothing: the program has no Trainer.
-std::optional<LayoutChecked> plan_layout(const LayoutProgram& program, const LayoutOptions& read,
+std::optional<LayoutChecked> plan_layout(const Program& program, const LayoutOptions& read,
                                          const MeshShape& shape,
                                          const std::optional<DeviceTraits>& device = {});
 

@@ -34,7 +34,7 @@ Question parse(const std::string& value) {
 
 /// Of a layout with one data rank, or one for each share. What is wrong with the options is found
 /// when all are read.
-Index ranks_of_one_replica(const LayoutProgram& program) {
+Index ranks_of_one_replica(const Program& program) {
   Options options = program.application.defaults;
   CommandLine command(program.application.name, "");
   declare_options(command, options);
@@ -68,7 +68,7 @@ int print_layout(const std::string& value, int argc, char** argv, const Applicat
                  const std::function<void(Context&)>& f) {
   const LaunchedRank launched = launched_rank().value_or(LaunchedRank{});
   if (launched.rank != 0) return static_cast<int>(ExitCode::success);  // rank 0 speaks
-  const LayoutProgram program{argc, argv, application, f};
+  const Program program{argc, argv, application, f};
   Problems problems;
   Question question;
   try {

@@ -1,0 +1,26 @@
+// Ranks that train what examples/train_gpt trains, from the same options, by the start of a rank
+// that run() has (runtime/job/run_rank.h): all checks of options run as well. They are threads of
+// this process, or those of a session of MPI, which does one job after the other.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace trireme::job {
+struct StartedRank;
+}
+
+namespace trireme::test {
+
+/// Words as a shell splits them: at blanks, but for those between single quotes.
+std::vector<std::string> split_words(const std::string& line);
+
+/// Collective: a job of train_gpt with these options. Throws: ConfigurationError on all ranks where
+/// they are refused, and what the program throws.
+void train_gpt(const job::StartedRank& rank, const std::string& options);
+
+/// As many ranks are started, on the CPU. As between processes, collectives work in memory of the
+/// mesh alone.
+void train_gpt_on_threads(int ranks, const std::string& options);
+
+}  // namespace trireme::test

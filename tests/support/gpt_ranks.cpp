@@ -1,6 +1,7 @@
 #include "tests/support/gpt_ranks.h"
 
 #include "examples/train_gpt.h"
+#include "runtime/job/layout/plan_layout.h"
 #include "runtime/job/run_rank.h"
 #include "tests/support/forwarding_mesh.h"
 
@@ -44,19 +45,52 @@ std::vector<std::string> split_words(const std::string& line) {
   return words;
 }
 
-void train_gpt(const job::StartedRank& rank, const std::string& options) {
-  std::vector<std::string> words = split_words(options);
-  words.insert(words.begin(), "train_gpt");
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  TrainGpt program;
-  const std::function<void(Context&)> train = [&](Context& context) { program.train(context); };
-  job::RankResources resources;
-  job::run_rank(rank, {static_cast<int>(argv.size()), argv.data(), program.application(), train},
-                resources);
+namespace {
+
+/// train_gpt and its command line.
+class Started {
+ public:
+  explicit Started(const std::string& options) : words_(split_words(options)) {
+    words_.insert(words_.begin(), "train_gpt");
+    for (std::string& word : words_) argv_.push_back(word.data());
+  }
+  job::Program program() {
+    return {static_cast<int>(argv_.size()), argv_.data(), gpt_.application(), train_};
+  }
+
+ private:
+  TrainGpt gpt_;
+  std::function<void(Context&)> train_ = [this](Context& context) { gpt_.train(context); };
+  std::vector<std::string> words_;
+  std::vector<char*> argv_;
+};
+
+/// Owns a mesh and what is put before it.
+class DecoratedMesh final : public ForwardingMesh {
+ public:
+  DecoratedMesh(std::unique_ptr<Mesh> real, std::unique_ptr<Mesh> before)
+      : ForwardingMesh(*before), real_(std::move(real)), before_(std::move(before)) {}
+
+ private:
+  std::unique_ptr<Mesh> real_, before_;
+};
+
+std::unique_ptr<Mesh> shaped(Mesh& ranks, const MeshShape& shape, const Decorate& decorate) {
+  std::unique_ptr<Mesh> mesh = std::make_unique<ShapedMesh>(ranks, shape);
+  if (!decorate) return mesh;
+  std::unique_ptr<Mesh> before = decorate(*mesh);
+  return std::make_unique<DecoratedMesh>(std::move(mesh), std::move(before));
 }
 
-void train_gpt_on_threads(int ranks, const std::string& options) {
+}  // namespace
+
+void train_gpt(const job::StartedRank& rank, const std::string& options) {
+  Started started(options);
+  job::RankResources resources;
+  job::run_rank(rank, started.program(), resources);
+}
+
+void train_gpt_on_threads(int ranks, const std::string& options, const Decorate& decorate) {
   ThreadTransport transport;
   transport.reach = ThreadReachable::allocated;
   run_on_threads(
@@ -68,12 +102,20 @@ void train_gpt_on_threads(int ranks, const std::string& options) {
              .ranks = ranks,
              .node_rank = mesh.rank(),
              .node_ranks = ranks,
-             .make_mesh =
-                 [&](const MeshShape& shape) { return std::make_unique<ShapedMesh>(mesh, shape); },
+             .make_mesh = [&](const MeshShape& shape) { return shaped(mesh, shape, decorate); },
              .page = page},
             "--device cpu " + options);
       },
       transport);
+}
+
+std::vector<std::string> problems_of(int ranks, const std::string& options) {
+  Started started(options);
+  const job::Program program = started.program();
+  job::LayoutOptions read(program.application);
+  Problems problems;
+  job::read_layout_options(program, ranks, read, problems);
+  return problems.all();
 }
 
 }  // namespace trireme::test

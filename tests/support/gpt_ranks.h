@@ -3,8 +3,12 @@
 // this process, or those of a session of MPI, which does one job after the other.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "trireme/comm/mesh.h"
 
 namespace trireme::job {
 struct StartedRank;
@@ -19,8 +23,14 @@ std::vector<std::string> split_words(const std::string& line);
 /// they are refused, and what the program throws.
 void train_gpt(const job::StartedRank& rank, const std::string& options);
 
+/// Puts something between a rank and its mesh.
+using Decorate = std::function<std::unique_ptr<Mesh>(Mesh& real)>;
+
 /// As many ranks are started, on the CPU. As between processes, collectives work in memory of the
 /// mesh alone.
-void train_gpt_on_threads(int ranks, const std::string& options);
+void train_gpt_on_threads(int ranks, const std::string& options, const Decorate& decorate = {});
+
+/// What train_gpt says against these options for so many ranks, without ranks; nothing: it trains.
+std::vector<std::string> problems_of(int ranks, const std::string& options);
 
 }  // namespace trireme::test

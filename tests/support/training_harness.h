@@ -40,20 +40,25 @@ class RankStart {
  public:
   RankStart(const char* before) : before_(before) {}
   RankStart(std::string before) : before_(std::move(before)) {}
-  static RankStart threads(int ranks) {
+  static RankStart threads(int ranks, Decorate decorate) {
     RankStart start("");
     start.threads_ = ranks;
+    start.decorate_ = std::move(decorate);
     return start;
   }
   int threads() const { return threads_; }  // 0: it is a program
+  const Decorate& decorate() const { return decorate_; }
   const std::string& before() const { return before_; }
 
  private:
   std::string before_;
   int threads_ = 0;
+  Decorate decorate_;
 };
 
-inline RankStart ranks_as_threads(int ranks) { return RankStart::threads(ranks); }
+inline RankStart ranks_as_threads(int ranks, Decorate decorate = {}) {
+  return RankStart::threads(ranks, std::move(decorate));
+}
 
 /// Of train_gpt, but for the model.
 inline const std::string small_text =
@@ -61,6 +66,7 @@ inline const std::string small_text =
 
 class TrainingHarness {
  public:
+  /// `size`, `text`: options of all jobs; where both are empty, jobs give all, --data-path as well.
   explicit TrainingHarness(std::string size = small, std::string text = small_text)
       : size_(std::move(text) + std::move(size)) {
     // Real text, on every Debian: on pseudo-random letters training is so ill-conditioned that
@@ -68,7 +74,7 @@ class TrainingHarness {
     run_command(str(TRIREME_BIN_DIR
                     "/trireme data prepare --input /usr/share/common-licenses/GPL-3 "
                     "/usr/share/common-licenses/Apache-2.0 --output ",
-                    folder_ / "corpus"));
+                    data()));
   }
 
   /// Throws: Error, with the output of a program, when the run fails.
@@ -102,15 +108,17 @@ class TrainingHarness {
     return runs;
   }
 
+  /// PREFIX of the text.
+  std::string data() const { return folder_ / "corpus"; }
   /// What the last run printed.
   const std::string& output() const { return output_; }
-  /// All options of these.
-  std::string job(const std::string& prefix, const std::string& options) const {
-    return str("--data-path ", folder_ / "corpus", " --log-interval 10 ", size_, "--metrics ",
-               prefix, ".jsonl ", options);
-  }
 
  private:
+  std::string job(const std::string& prefix, const std::string& options) const {
+    const std::string what = size_.empty() ? "" : "--data-path " + data() + " --log-interval 10 ";
+    return str(what, size_, "--metrics ", prefix, ".jsonl ", options);
+  }
+
   std::string next_prefix() { return folder_ / str("run", runs_++); }
   std::string dumping(const std::string& prefix, const std::string& options) const {
     return job(prefix, str("--dump-tensors ", prefix, " ", options));
@@ -118,15 +126,15 @@ class TrainingHarness {
 
   void run(const RankStart& start, const std::string& options) {
     if (start.threads() > 0)
-      run_threads(start.threads(), options);
+      run_threads(start, options);
     else
       run_command(str(start.before(), TRIREME_BIN_DIR "/train_gpt ", options));
   }
-  void run_threads(int ranks, const std::string& options) {
+  void run_threads(const RankStart& start, const std::string& options) {
     std::exception_ptr failure;
     ::testing::internal::CaptureStdout();
     try {
-      train_gpt_on_threads(ranks, options);
+      train_gpt_on_threads(start.threads(), options, start.decorate());
     } catch (const Error&) {
       failure = std::current_exception();
     }

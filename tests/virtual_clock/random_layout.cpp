@@ -2,33 +2,17 @@
 
 #include <vector>
 
-#include "trireme/core/random.h"
 #include "trireme/pipeline/schedule.h"
 
 #include "runtime/planner/profile_json.h"
 #include "runtime/planner/step_time.h"
+#include "tests/support/draw.h"
 #include "tests/virtual_clock/execute.h"
 
 namespace trireme::virtual_clock {
 namespace {
 
-class Draw {
- public:
-  explicit Draw(int number)
-      : random_(random_for(1, "random layout", static_cast<std::uint64_t>(number))) {}
-  template <class T>
-  T one_of(const std::vector<T>& all) {
-    return all[static_cast<std::size_t>(below(static_cast<Index>(all.size())))];
-  }
-  Index below(Index end) {
-    return static_cast<Index>(random_.bits(drawn_++) % static_cast<std::uint32_t>(end));
-  }
-  bool once_in(Index n) { return below(n) == 0; }
-
- private:
-  Random random_;
-  Index drawn_ = 0;
-};
+using test::Draw;
 
 TransformerConfig draw_model(Draw& draw, int virtual_stages, DType compute) {
   TransformerConfig model = preset(draw.one_of<const char*>({"tiny", "tiny-llama"}));
@@ -70,7 +54,7 @@ planner::Profile draw_profile(Draw& draw) {
 }  // namespace
 
 RandomLayout random_layout(int number) {
-  Draw draw(number);
+  Draw draw(1, "random layout", static_cast<std::uint64_t>(number));
   RandomLayout layout;
   TrainingSpec& spec = layout.candidate.spec;
   spec.schedule = draw.one_of(all_schedules());

@@ -19,13 +19,11 @@ void expect_pairs(const std::string& model, std::initializer_list<std::size_t> d
 TEST(CheckpointLayouts, EachLoadsWhatAnotherSavedOfAGpt) { expect_pairs(small_gpt, {4, 7}); }
 TEST(CheckpointLayouts, EachLoadsWhatAnotherSavedOfALlama) { expect_pairs(small_llama, {1, 10}); }
 
-// One rank, 3 tensor ranks, and the 8 ranks that have all axes, ZeRO and two chunks.
+// From 3 tensor ranks to the 8 that have all axes, ZeRO and two chunks, and back to one.
 TEST(CheckpointLayouts, UnderMpirunAsWell) {
-  const std::vector<std::size_t> some = {0, 6, 11};
-  LayoutPairs pairs(small_gpt, Ranks::processes, some);
-  pairs.expect_loads(0, 11);
-  pairs.expect_loads(11, 6);
+  LayoutPairs pairs(small_gpt, Ranks::processes, {6, 11});
   pairs.expect_loads(6, 11);
+  pairs.expect_loads(11, 0);
 }
 
 }  // namespace

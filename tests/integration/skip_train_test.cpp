@@ -1,4 +1,5 @@
-// train_gpt --skip-train, as users start it: the same figures on every layout.
+// train_gpt --skip-train: the same figures on every layout, whose ranks are threads of the test but
+// for one that users' mpirun starts.
 #include <cmath>
 #include <fstream>
 #include <regex>
@@ -10,6 +11,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/show_bytes.h"
+#include "tests/support/gpt_ranks.h"
 #include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"
 
@@ -40,18 +42,29 @@ class SkipTrain : public testing::Test {
   }
   /// The lines of --metrics of a job that evaluates.
   std::vector<nlohmann::json> evaluate(const std::string& options, int ranks = 1) const {
-    const std::string file = folder_ / "metrics.jsonl";
-    std::ofstream(file, std::ios::trunc).close();
-    const Outcome outcome = run("--skip-train --metrics " + file + " " + options, ranks);
+    const Outcome outcome = run(evaluation(options), ranks);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     EXPECT_THAT(outcome.output, HasSubstr("gradients 0 B, optimizer 0 B"));
-    std::ifstream in(file);
-    std::vector<nlohmann::json> lines;
-    for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
-    return lines;
+    return lines();
+  }
+  std::vector<nlohmann::json> evaluate_on_threads(const std::string& options, int ranks) const {
+    EXPECT_THAT(train_gpt_on_threads(ranks, evaluation(options)),
+                HasSubstr("gradients 0 B, optimizer 0 B"));
+    return lines();
+  }
+  std::string evaluation(const std::string& options) const {
+    std::ofstream(metrics_, std::ios::trunc).close();
+    return "--skip-train --metrics " + metrics_ + " " + options;
+  }
+  std::vector<nlohmann::json> lines() const {
+    std::ifstream in(metrics_);
+    std::vector<nlohmann::json> all;
+    for (std::string line; std::getline(in, line);) all.push_back(nlohmann::json::parse(line));
+    return all;
   }
 
   ScratchDirectory folder_;
+  const std::string metrics_ = folder_ / "metrics.jsonl";
 };
 
 TEST_F(SkipTrain, TheSameFiguresOnEveryLayoutOfEachFileAndTheirBlend) {
@@ -73,12 +86,14 @@ TEST_F(SkipTrain, TheSameFiguresOnEveryLayoutOfEachFileAndTheirBlend) {
   EXPECT_DOUBLE_EQ(loss(expected[2]), (loss(expected[0]) + 3 * loss(expected[1])) / 4);
   for (const nlohmann::json& line : expected)
     EXPECT_DOUBLE_EQ(line["bits_per_byte"].get<double>(), loss(line) / std::log(2));
-  for (const char* layout : {"--tp 2", "--pp 2", "", "--micro-batch-size 2 --tp 2"}) {
-    const auto found = evaluate(weights + data + layout, 2);
+  const auto expect_the_same = [&](const auto& found, const std::string& layout) {
     ASSERT_EQ(found.size(), 3u) << layout;
     for (std::size_t i = 0; i < 3; ++i)
       EXPECT_NEAR(loss(found[i]), loss(expected[i]), 2e-7 * loss(expected[i])) << layout;
-  }
+  };
+  expect_the_same(evaluate(weights + data + "--tp 2", 2), "--tp 2 under mpirun");
+  for (const char* layout : {"--pp 2", "", "--micro-batch-size 2 --tp 2"})
+    expect_the_same(evaluate_on_threads(weights + data + layout, 2), layout);
   const std::string exported = folder_ / "model";  // and as a model of Hugging Face
   const Outcome written =
       run_shell(TRIREME_BIN_DIR "/trireme hf export " + run_directory + " --output " + exported,
@@ -118,8 +133,9 @@ TEST_F(SkipTrain, OfBf16LoadsOnlyBf16) {
   ASSERT_EQ(trained.exit_code, 0) << trained.output;
   const std::string weights = "--load " + run_directory + " --use-checkpoint-args ";
   const auto loss = [&](const std::string& options, int ranks) {
-    const auto lines = evaluate(weights + data + options, ranks);
-    return lines.size() == 1 ? lines[0]["valid_loss"].get<double>() : 0;
+    const auto found = ranks == 1 ? evaluate(weights + data + options)
+                                  : evaluate_on_threads(weights + data + options, ranks);
+    return found.size() == 1 ? found[0]["valid_loss"].get<double>() : 0;
   };
   const double expected = loss("--bf16=false ", 1);
   EXPECT_LT(expected, 0.8 * std::log(256));  // it has learned something

@@ -65,8 +65,7 @@ class CheckpointJobs {
   /// What training() trains, on ranks that are threads of this process. Throws: Error when it
   /// fails.
   void train(const Layout& layout, const std::string& options) const {
-    train_gpt_on_threads(layout.ranks,
-                         all_options(layout.options + " --log-level quiet " + options));
+    train_gpt_on_threads(layout.ranks, all_options(layout.options + " " + options));
   }
 
   Outcome run(const std::string& command) const { return run_shell(command, folder_ / "log"); }

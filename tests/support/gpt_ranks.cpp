@@ -1,5 +1,7 @@
 #include "tests/support/gpt_ranks.h"
 
+#include <gtest/gtest.h>
+
 #include "examples/train_gpt.h"
 #include "runtime/job/layout/plan_layout.h"
 #include "runtime/job/run_rank.h"
@@ -24,28 +26,6 @@ class ShapedMesh final : public ForwardingMesh {
   MeshShape shape_;
   std::vector<std::unique_ptr<Communicator>> axes_;  // in the order of the shape
 };
-
-}  // namespace
-
-std::vector<std::string> split_words(const std::string& line) {
-  std::vector<std::string> words;
-  bool quoted = false, within = false;
-  for (const char c : line) {
-    if (c == '\'') {
-      quoted = !quoted;
-    } else if (!quoted && (c == ' ' || c == '\t')) {
-      within = false;
-      continue;
-    }
-    if (!within) words.emplace_back();
-    within = true;
-    if (c != '\'') words.back() += c;
-  }
-  require(!quoted, "a quote has no end in: ", line);
-  return words;
-}
-
-namespace {
 
 /// train_gpt and its command line.
 class Started {
@@ -82,15 +62,7 @@ std::unique_ptr<Mesh> shaped(Mesh& ranks, const MeshShape& shape, const Decorate
   return std::make_unique<DecoratedMesh>(std::move(mesh), std::move(before));
 }
 
-}  // namespace
-
-void train_gpt(const job::StartedRank& rank, const std::string& options) {
-  Started started(options);
-  job::RankResources resources;
-  job::run_rank(rank, started.program(), resources);
-}
-
-void train_gpt_on_threads(int ranks, const std::string& options, const Decorate& decorate) {
+void run_ranks(int ranks, const std::string& options, const Decorate& decorate) {
   ThreadTransport transport;
   transport.reach = ThreadReachable::allocated;
   run_on_threads(
@@ -104,9 +76,48 @@ void train_gpt_on_threads(int ranks, const std::string& options, const Decorate&
              .node_ranks = ranks,
              .make_mesh = [&](const MeshShape& shape) { return shaped(mesh, shape, decorate); },
              .page = page},
-            "--device cpu " + options);
+            options);
       },
       transport);
+}
+
+}  // namespace
+
+std::vector<std::string> split_words(const std::string& line) {
+  std::vector<std::string> words;
+  bool quoted = false, within = false;
+  for (const char c : line) {
+    if (c == '\'') {
+      quoted = !quoted;
+    } else if (!quoted && (c == ' ' || c == '\t')) {
+      within = false;
+      continue;
+    }
+    if (!within) words.emplace_back();
+    within = true;
+    if (c != '\'') words.back() += c;
+  }
+  require(!quoted, "a quote has no end in: ", line);
+  return words;
+}
+
+void train_gpt(const job::StartedRank& rank, const std::string& options) {
+  Started started(options);
+  job::RankResources resources;
+  job::run_rank(rank, started.program(), resources);
+}
+
+std::string train_gpt_on_threads(int ranks, const std::string& options, const Decorate& decorate) {
+  std::string failure;
+  ::testing::internal::CaptureStdout();
+  try {
+    run_ranks(ranks, "--device cpu " + options, decorate);
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  std::string printed = ::testing::internal::GetCapturedStdout();
+  require(failure.empty(), ranks, " ranks, ", options, ":\n", failure, "\n", printed);
+  return printed;
 }
 
 std::vector<std::string> problems_of(int ranks, const std::string& options) {

@@ -26,9 +26,11 @@ void train_gpt(const job::StartedRank& rank, const std::string& options);
 /// Puts something between a rank and its mesh.
 using Decorate = std::function<std::unique_ptr<Mesh>(Mesh& real)>;
 
-/// As many ranks are started, on the CPU. As between processes, collectives work in memory of the
-/// mesh alone.
-void train_gpt_on_threads(int ranks, const std::string& options, const Decorate& decorate = {});
+/// As many ranks are started, on the CPU, and what they print is returned. As between processes,
+/// collectives work in memory of the mesh alone. Options that set the environment of the process,
+/// such as --instruction-set, need processes. Throws: as train_gpt, with what was printed.
+std::string train_gpt_on_threads(int ranks, const std::string& options,
+                                 const Decorate& decorate = {});
 
 /// What train_gpt says against these options for so many ranks, without ranks; nothing: it trains.
 std::vector<std::string> problems_of(int ranks, const std::string& options);

@@ -3,12 +3,9 @@
 #pragma once
 
 #include <cstdlib>
-#include <exception>
 #include <fstream>
 #include <string>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "trireme/core/error.h"
 
@@ -126,20 +123,9 @@ class TrainingHarness {
 
   void run(const RankStart& start, const std::string& options) {
     if (start.threads() > 0)
-      run_threads(start, options);
+      output_ = train_gpt_on_threads(start.threads(), options, start.decorate());
     else
       run_command(str(start.before(), TRIREME_BIN_DIR "/train_gpt ", options));
-  }
-  void run_threads(const RankStart& start, const std::string& options) {
-    std::exception_ptr failure;
-    ::testing::internal::CaptureStdout();
-    try {
-      train_gpt_on_threads(start.threads(), options, start.decorate());
-    } catch (const Error&) {
-      failure = std::current_exception();
-    }
-    output_ = ::testing::internal::GetCapturedStdout();
-    if (failure) std::rethrow_exception(failure);
   }
   void run_command(const std::string& command) {
     const std::string log = folder_ / "log";

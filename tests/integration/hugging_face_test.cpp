@@ -41,6 +41,10 @@ struct HuggingFace {
   std::string training(const Layout& layout, const std::string& options) const {
     return jobs.training(layout, "--load-hf " + from.path() + " " + options);
   }
+  /// On ranks that are threads.
+  void train(const Layout& layout, const std::string& options) const {
+    jobs.train(layout, "--load-hf " + from.path() + " " + options);
+  }
   /// Of train_gpt.
   std::string arguments(const Layout& layout, const std::string& options) const {
     const std::string words =
@@ -312,7 +316,7 @@ TEST(LoadHf, HalvesLeaveAsTheyCame) {
   HuggingFace hf(interop::with(bytes_llama, "vocab_size", "259"), "F16");
   hf.jobs.model = "--seq-length 24 --lr 1e-30 --weight-decay 0";  // no step changes a bit
   const std::string run = hf.jobs / "run", out = hf.jobs / "out";
-  hf.jobs.succeed(hf.training(layouts[1], "--train-iters 1 --save " + run));
+  hf.train(layouts[1], "--train-iters 1 --save " + run);
   hf.jobs.succeed(hf.jobs.trireme("hf export " + run + " --dtype f16 --output " + out));
   expect_tensors(out, hf.tensors);
 }
@@ -322,8 +326,7 @@ TEST(LoadHf, FrozenPartsLeaveAsTheyCameAndTheOthersAreTrained) {
   // One step changes some number of each tensor.
   hf.jobs.model = "--seq-length 24 --lr 0.1 --lr-decay-style constant";
   const std::string run = hf.jobs / "run", out = hf.jobs / "out";
-  hf.jobs.succeed(
-      hf.training(layouts[1], "--bf16 --freeze embedding,block.0 --train-iters 1 --save " + run));
+  hf.train(layouts[1], "--bf16 --freeze embedding,block.0 --train-iters 1 --save " + run);
   hf.jobs.succeed(hf.jobs.trireme("hf export " + run + " --dtype bf16 --output " + out));
   const safetensors::Directory files = safetensors::open_directory(out);
   for (const RawTensor& tensor : hf.tensors)

@@ -3,6 +3,7 @@
 // begin with gpu_.
 #pragma once
 
+#include <ostream>
 #include <string>
 
 namespace trireme::test {
@@ -11,6 +12,11 @@ namespace trireme::test {
 struct EmulatedOrder {
   std::string streams = "eager", threads = "forward";
 };
+
+/// The name of a test that has it as its parameter.
+inline void PrintTo(const EmulatedOrder& order, std::ostream* out) {
+  *out << order.streams << ", " << order.threads;
+}
 
 inline std::string variables_of(const EmulatedOrder& order) {
   return "EMULATION_SCHEDULE=" + order.streams + " EMULATION_ORDER=" + order.threads;

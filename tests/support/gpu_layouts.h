@@ -4,7 +4,6 @@
 #pragma once
 
 #include <map>
-#include <ostream>
 #include <string>
 #include <vector>
 
@@ -21,10 +20,6 @@ struct GpuLayout {
   int ranks;
   std::string options;
 };
-/// The name of a test that has it as its parameter.
-inline void PrintTo(const GpuLayout& layout, std::ostream* out) {
-  *out << layout.ranks << " ranks, " << layout.options;
-}
 
 // The axes one by one, then together.
 inline const std::vector<GpuLayout> gpu_layouts = {
@@ -77,7 +72,7 @@ class GpuTrainingHarness {
     for (const auto& [layout, order] : layouts)
       jobs.push_back({variables_of(order), model_ + "--device cuda " + layout.options});
     const std::vector<TrainingRun> runs =
-        harness_.train_all(on_emulated_gpus() + mpirun(ranks), jobs);
+        harness_.train_all(on_emulated_gpus() + mpirun(ranks, jobs.size()), jobs);
     EXPECT_EQ(count(harness_.output(), "device: GPU 0 "), static_cast<int>(jobs.size()));
     for (std::size_t i = 0; i < layouts.size(); ++i) {
       const auto& [layout, order] = layouts[i];

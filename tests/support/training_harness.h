@@ -26,9 +26,9 @@ inline const std::string adamw = "--optimizer adamw --lr 3e-3 ";
 inline const std::string sgd = "--optimizer sgd --lr 0.1 ";
 inline const std::string small = "--hidden-size 96 --ffn-hidden-size 384 --train-iters 10 ";
 
-/// mpirun with `ranks` ranks; nothing for one.
-inline std::string mpirun(int ranks) {
-  return ranks == 1 ? "" : str(TRIREME_MPIRUN " --timeout 120 -np ", ranks, " ");
+/// mpirun with `ranks` ranks, which do `jobs` jobs one after the other; nothing for one.
+inline std::string mpirun(int ranks, std::size_t jobs = 1) {
+  return ranks == 1 ? "" : str(TRIREME_MPIRUN " --timeout ", 120 * jobs, " -np ", ranks, " ");
 }
 
 /// How the ranks of a job are started: as threads of the test's process, or by what precedes a

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,10 @@ struct GpuLayout {
   int ranks;
   std::string options;
 };
+/// The name of a test that has it as its parameter.
+inline void PrintTo(const GpuLayout& layout, std::ostream* out) {
+  *out << layout.ranks << " ranks, " << layout.options;
+}
 
 // The axes one by one, then together.
 inline const std::vector<GpuLayout> gpu_layouts = {

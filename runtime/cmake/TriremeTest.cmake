@@ -78,18 +78,22 @@ function(trireme_test_objects name)
   trireme_compile_together(${name})
 endfunction()
 
-# trireme_test_program(name SOURCES files... [MODULE module] [OPTIMISED]): a GoogleTest program,
-# linked with one module and the modules below it, or with the whole library.
+# trireme_test_program(name SOURCES files... [MODULE module] [OPTIMISED] [PRECOMPILED target]): a
+# GoogleTest program, linked with one module and the modules below it, or with the whole library.
+# PRECOMPILED: the target that holds the headers, in place of those of GoogleTest alone.
 function(trireme_test_program name)
-  cmake_parse_arguments(T "OPTIMISED" "MODULE" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(T "OPTIMISED" "MODULE;PRECOMPILED" "SOURCES;LIBRARIES" ${ARGN})
   set(optimisation -O0)
   if(T_OPTIMISED)
     set(optimisation -O1)
   endif()
+  if(NOT T_PRECOMPILED)
+    set(T_PRECOMPILED gtest_precompiled${optimisation})
+  endif()
   add_executable(${name} ${T_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   trireme_test_options(${name} ${optimisation})
-  target_precompile_headers(${name} REUSE_FROM gtest_precompiled${optimisation})
+  target_precompile_headers(${name} REUSE_FROM ${T_PRECOMPILED})
   target_link_libraries(${name} PRIVATE test_support)
   if(T_MODULE)
     trireme_link_module(${name} ${T_MODULE})
@@ -161,19 +165,24 @@ function(trireme_mpi_test name)
 endfunction()
 
 # trireme_discover_tests(program PREFIX prefix TIMEOUT seconds LABELS labels... [DEFAULT names...]
-#   [PROCESSORS count])
+#   [PROCESSORS count] [ONE_PROCESSOR names...] [TWO_PROCESSORS names...])
 # One ctest for each TEST of a program. DEFAULT names tests or whole suites that have the label
 # default as well, where not all have it; a name that the program lacks is an error of ctest.
+# ONE_PROCESSOR and TWO_PROCESSORS name those that need as many in place of PROCESSORS; the program
+# need not have all of them.
 # (gtest_discover_tests cannot hand over a property that is a list, hence the file.)
 function(trireme_discover_tests name)
-  cmake_parse_arguments(T "" "PREFIX;TIMEOUT;PROCESSORS" "LABELS;DEFAULT" ${ARGN})
+  cmake_parse_arguments(T "" "PREFIX;TIMEOUT;PROCESSORS"
+    "LABELS;DEFAULT;ONE_PROCESSOR;TWO_PROCESSORS" ${ARGN})
   if(NOT T_PROCESSORS)
     set(T_PROCESSORS 1)
   endif()
   trireme_sanitized_timeout(T_TIMEOUT)
   gtest_discover_tests(${name} TEST_PREFIX ${T_PREFIX} DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT ${T_TIMEOUT} PROCESSORS ${T_PROCESSORS})
-  list(TRANSFORM T_DEFAULT PREPEND ${T_PREFIX})
+  foreach(names DEFAULT ONE_PROCESSOR TWO_PROCESSORS)
+    list(TRANSFORM T_${names} PREPEND ${T_PREFIX})
+  endforeach()
   set(file ${CMAKE_CURRENT_BINARY_DIR}/${name}_properties.cmake)
   configure_file(${PROJECT_SOURCE_DIR}/runtime/cmake/test_properties.cmake.in ${file} @ONLY)
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${file})

@@ -14,6 +14,10 @@
 
 namespace trireme::test {
 
+using Values = std::map<Index, float>;
+/// What checkpoint_tool exits with after an error.
+inline constexpr int failed = 3;
+
 inline constexpr const char* toy_run = "toy";  // what write_toy calls it
 inline constexpr const char* told_apart_by = "parameters/h.0.bias";
 
@@ -25,8 +29,8 @@ inline ToyState state_of(float value) {
 
 /// What recovery finds: the value of each committed step. Throws: Error when one of them is not
 /// whole.
-inline std::map<Index, float> values_of(const std::string& root) {
-  std::map<Index, float> values;
+inline Values values_of(const std::string& root) {
+  Values values;
   for (const CommittedStep& step : list_steps(root)) {
     const Manifest manifest = read_manifest(step.path);
     for (const std::string& problem : verify_step(step.path, manifest, 1)) throw Error(problem);

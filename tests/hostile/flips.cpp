@@ -1,5 +1,5 @@
 // train_gpt with a fault in its memory or arithmetic, which --flip WHAT:RANK:STEP plants: silent
-// corruption for integration_supervisor_flips and integration_gpu_flips. Or a rank that stays slow.
+// corruption for supervisor_flips_test.cpp and gpu_flips_test.cpp. Or a rank that stays slow.
 #include <chrono>
 #include <cmath>
 #include <cstdio>

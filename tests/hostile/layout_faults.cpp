@@ -1,5 +1,5 @@
 // train_gpt whose layout has the fault that --fault names, on several ranks only: for
-// integration_verify.
+// tests/integration/verify_test.cpp.
 #include <cstring>
 #include <map>
 #include <random>

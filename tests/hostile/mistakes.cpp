@@ -1,5 +1,5 @@
 // A program of a library user who makes one mistake, the one that --mistake names;
-// integration_hostile_library and integration_supervisor_hangs run it.
+// hostile_library_test.cpp and supervisor_hangs_test.cpp run it.
 #include <map>
 #include <stdexcept>
 

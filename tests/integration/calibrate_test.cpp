@@ -1,17 +1,15 @@
 // trireme plan --calibrate, a plan with what it wrote, and --try.
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include "runtime/core/json.h"
 #include "runtime/planner/profile_json.h"
+#include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme::test {
@@ -21,32 +19,19 @@ using testing::HasSubstr;
 
 class Calibrated : public testing::Test {
  protected:
-  struct Outcome {
-    int exit_code;
-    std::string output, errors;
-  };
-  Outcome plan(const std::string& words) const {
-    const std::string out = folder_ / "out", errors = folder_ / "errors";
-    const int status = std::system(
-        (TRIREME_BIN_DIR "/trireme plan " + words + " > " + out + " 2> " + errors).c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(out), read(errors)};
+  OutcomeApart plan(const std::string& words) const {
+    return run_apart(TRIREME_BIN_DIR "/trireme plan " + words, folder_ / "out");
   }
-  Outcome calibrate(const std::string& words) const {
+  OutcomeApart calibrate(const std::string& words) const {
     return plan("--calibrate " + file() + " --ranks 2 --mpirun '" + mpirun() + "' " + words);
   }
   std::string file() const { return folder_ / "cpu.json"; }
   static std::string mpirun() { return "mpirun --allow-run-as-root --oversubscribe"; }
   ScratchDirectory folder_;
-
- private:
-  static std::string read(const std::string& path) {
-    std::ifstream in(path);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
 };
 
 TEST_F(Calibrated, ProfilesPlanTheModelAndItsBestLayoutsRun) {
-  const Outcome measured = calibrate("--model tiny -- --device cpu --seconds 2");
+  const OutcomeApart measured = calibrate("--model tiny -- --device cpu --seconds 2");
   ASSERT_EQ(measured.exit_code, 0) << measured.errors;
   const planner::Profile profile = planner::read_profile(file());
   EXPECT_EQ(profile.grade, planner::Grade::shapes);
@@ -61,7 +46,7 @@ TEST_F(Calibrated, ProfilesPlanTheModelAndItsBestLayoutsRun) {
   EXPECT_NE(profile.loop_rate("update", false), profile.bytes_per_s) << "it is measured";
 
   const std::string task = " --model tiny --global-batch-size 8 --cluster 2x" + file();
-  const Outcome tried = plan(task + " --try 2 --mpirun '" + mpirun() + "'");
+  const OutcomeApart tried = plan(task + " --try 2 --mpirun '" + mpirun() + "'");
   ASSERT_EQ(tried.exit_code, 0) << tried.errors;
   EXPECT_THAT(tried.output, HasSubstr("| profile: tried"));
   EXPECT_THAT(tried.output, HasSubstr("predicted   measured"));
@@ -69,7 +54,7 @@ TEST_F(Calibrated, ProfilesPlanTheModelAndItsBestLayoutsRun) {
   EXPECT_THAT(tried.output, HasSubstr("--device cpu"));
   EXPECT_THAT(tried.errors, HasSubstr("trying 2 of 2: "));
 
-  const Outcome other = plan(" --model tiny --global-batch-size 8 --cluster 4x" + file());
+  const OutcomeApart other = plan(" --model tiny --global-batch-size 8 --cluster 4x" + file());
   EXPECT_EQ(other.exit_code, 0);
   EXPECT_THAT(other.output, HasSubstr("| profile: calibrated with the model's shapes"));
   EXPECT_THAT(other.errors, HasSubstr("was calibrated with 2 ranks on a node, not 4"));
@@ -85,7 +70,7 @@ TEST_F(Calibrated, ProgressIsShownAtOnce) {
                         << " && exit 0\n"
                            "  sleep 0.05\ndone\nexit 1\n";
   std::filesystem::permissions(script, std::filesystem::perms::owner_all);
-  const Outcome shown = plan("--calibrate " + file() + " --ranks 2 --mpirun " + script);
+  const OutcomeApart shown = plan("--calibrate " + file() + " --ranks 2 --mpirun " + script);
   EXPECT_EQ(shown.exit_code, 0) << shown.errors;
   EXPECT_EQ(shown.output, "   1 s  products\n");
 }
@@ -104,12 +89,12 @@ TEST_F(Calibrated, MistakesAreOneLineEach) {
        "'missing.json' is not known"},
   };
   for (const auto& [words, message] : wrong) {
-    const Outcome found = plan(words);
+    const OutcomeApart found = plan(words);
     EXPECT_EQ(found.exit_code, 64) << words;
     EXPECT_THAT(found.errors, HasSubstr(message)) << words;
     EXPECT_EQ(std::count(found.errors.begin(), found.errors.end(), '\n'), 1) << found.errors;
   }
-  const Outcome refused = calibrate("-- --threads-per-rank 0");
+  const OutcomeApart refused = calibrate("-- --threads-per-rank 0");
   EXPECT_EQ(refused.exit_code, 64);
   EXPECT_THAT(refused.errors, HasSubstr("--threads-per-rank 0"));
 }

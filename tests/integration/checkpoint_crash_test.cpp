@@ -23,9 +23,6 @@ using ::testing::Eq;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr int died = 137, failed = 3;
-using Values = std::map<Index, float>;
-
 /// Memory makes fsync quick, but has no O_DIRECT.
 enum class On { disk, memory };
 

@@ -8,8 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/store/steps.h"
-#include "tests/support/checkpoint_jobs.h"
-#include "tests/support/checkpoint_state.h"
+#include "tests/support/saving_jobs.h"
 #include "tests/support/small_disk.h"
 
 namespace trireme::test {
@@ -19,8 +18,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-const Layout four{"data 2 x tensor 2, ZeRO", 4,
-                  "--tp 2 --micro-batch-size 2 --use-distributed-optimizer"};
 constexpr Index megabyte = Index{1} << 20;  // a checkpoint of the model takes about 6
 
 class FullDisk : public testing::Test {

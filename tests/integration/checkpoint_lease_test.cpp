@@ -24,7 +24,6 @@ using ::testing::Eq;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-constexpr int died = 137, failed = 3;
 /// A lease that is only taken for its age is not taken before the test's time-out.
 constexpr LeaseOptions patient{.wait_s = 1e6, .stale_s = 1e6, .renew_s = 1, .torn_s = 1e6};
 

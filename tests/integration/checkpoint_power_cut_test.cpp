@@ -24,7 +24,6 @@ using ::testing::Contains;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using Values = std::map<Index, float>;
 
 constexpr int random_disks = 25;  // besides the systematic ones, at each call
 

@@ -11,30 +11,30 @@
 namespace trireme::test {
 namespace {
 
-struct Hostile {
-  std::string mistake, options;
+struct Mistake {
+  std::string name, options;
   int exit_code;
   std::string message;
 };
-void PrintTo(const Hostile& hostile, std::ostream* out) { *out << hostile.mistake; }
+void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; }
 
-class HostileLibrary : public testing::TestWithParam<Hostile> {};
+class HostileLibrary : public testing::TestWithParam<Mistake> {};
 
 TEST_P(HostileLibrary, EndsWithOneMessage) {
-  const Hostile& hostile = GetParam();
+  const Mistake& mistake = GetParam();
   const ScratchDirectory folder;
   for (const char* start : {"", TRIREME_MPIRUN " --timeout 120 -np 2 "}) {
     const Outcome outcome =
         run_shell(str(start, TRIREME_BIN_DIR "/hostile_mistakes --train-iters 2 --mistake ",
-                      hostile.mistake, " ", hostile.options),
+                      mistake.name, " ", mistake.options),
                   folder / "log");
-    EXPECT_EQ(outcome.exit_code, hostile.exit_code) << outcome.output;
-    EXPECT_THAT(outcome.output, testing::HasSubstr(hostile.message));
+    EXPECT_EQ(outcome.exit_code, mistake.exit_code) << outcome.output;
+    EXPECT_THAT(outcome.output, testing::HasSubstr(mistake.message));
     EXPECT_EQ(count(outcome.output, "terminate called"), 0) << outcome.output;
   }
 }
 
-const Hostile table[] = {
+const Mistake mistakes[] = {
     {"none", "--check-finite", 0, "step"},
     {"op-throws", "", 1, "forward of 'double' in micro-batch 0 of step 1: no more"},
     {"op-throws-a-number", "", 1,
@@ -47,7 +47,7 @@ const Hostile table[] = {
     {"targets", "", 1, "DataSource::fill says that sample 0 has -5 targets"},
     {"body-throws-a-number", "", 1, "error: an exception of type int, which is no std::exception"},
 };
-INSTANTIATE_TEST_SUITE_P(Table, HostileLibrary, testing::ValuesIn(table));
+INSTANTIATE_TEST_SUITE_P(Table, HostileLibrary, testing::ValuesIn(mistakes));
 
 }  // namespace
 }  // namespace trireme::test

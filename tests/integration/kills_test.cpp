@@ -23,6 +23,7 @@
 #include "trireme/core/error.h"
 
 #include "tests/support/kill_job.h"
+#include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/training_run.h"
 
@@ -35,17 +36,12 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr int kills_of_a_layout = 8, steps = 60;
 
-struct Layout {
+struct KilledLayout {
   const char* name;
   int ranks;
   const char* options;
 };
-void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name; }
-
-std::string read(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
+void PrintTo(const KilledLayout& layout, std::ostream* out) { *out << layout.name; }
 
 /// Names in a directory that exists.
 std::set<std::string> names_in(const std::string& directory) {
@@ -94,7 +90,7 @@ struct Paths {
         log(folder / (name + ".log")) {}
 };
 
-class Kills : public testing::TestWithParam<Layout> {
+class Kills : public testing::TestWithParam<KilledLayout> {
  protected:
   Kills() {
     command(
@@ -107,7 +103,7 @@ class Kills : public testing::TestWithParam<Layout> {
   void command(const std::string& line) const {
     const std::string log = folder_ / "command.log";
     const int status = std::system((TRIREME_BIN_DIR "/" + line + " > " + log + " 2>&1").c_str());
-    require(status == 0, line, "\nended with status ", status, ":\n", read(log));
+    require(status == 0, line, "\nended with status ", status, ":\n", read_text(log));
   }
 
   std::unique_ptr<KillableJob> start(const Paths& paths, const std::string& options) {
@@ -159,7 +155,7 @@ void Kills::run_reference() {
   const std::unique_ptr<KillableJob> job = start(reference_, "");
   const int code = job->wait();
   duration_ = Clock::now() - begin;
-  require(code == 0, "the run without kills ended with ", code, ":\n", read(reference_.log));
+  require(code == 0, "the run without kills ended with ", code, ":\n", read_text(reference_.log));
 }
 
 /// The unfinished directory of this job, "" when there is none.
@@ -171,13 +167,13 @@ std::string Kills::save_under_way(const Paths& paths) const {
 
 /// What the job was doing, as seen from outside.
 std::string Kills::phase(const Paths& paths) const {
-  const std::string log = read(paths.log);
+  const std::string log = read_text(paths.log);
   if (log.find("effective configuration") == log.npos) return "starting";
   if (log.find("#   step ") == log.npos) return "loading";
   const std::string save = save_under_way(paths);
   if (!save.empty()) return fs::exists(save + "/manifest.json") ? "committing" : "saving";
   const std::string last_line = str("{\"step\":", steps, ",");
-  return read(paths.metrics).find(last_line) == std::string::npos ? "training" : "ending";
+  return read_text(paths.metrics).find(last_line) == std::string::npos ? "training" : "ending";
 }
 
 /// Half of the kills come at any moment of a run, the others soon after a save has begun. False
@@ -210,7 +206,7 @@ bool Kills::kill_at_random(KillableJob& job, const Paths& paths) {
 /// A job resumes after the newest step that was committed when it started: never before it, though
 /// perhaps after it, if ranks of the job before had a second more.
 void Kills::check_where_it_went_on(const Paths& paths, Index committed_before) const {
-  const std::string log = read(paths.log);
+  const std::string log = read_text(paths.log);
   // The first row of the table; below it mpirun may complain.
   const std::regex row("#   step [^\n]*\n#[^\n]*\n(?:# [^\n]*\n)* *([0-9]+) [^\n]*\n");
   std::smatch found;
@@ -233,10 +229,10 @@ void Kills::run_with_kills(const Paths& paths) {
       for (const std::unique_ptr<KillableJob>& job : jobs) job->wait_until_gone();
       return;
     }
-    require(killed, "it was not killed, and it ended with ", code, ":\n", read(paths.log));
+    require(killed, "it was not killed, and it ended with ", code, ":\n", read_text(paths.log));
     if (random() % 2 == 0) jobs.back()->wait_until_gone();  // else the next one meets its orphans
   }
-  throw Error("100 jobs did not come to the end:\n" + read(paths.log));
+  throw Error("100 jobs did not come to the end:\n" + read_text(paths.log));
 }
 
 void Kills::compare(const Paths& paths) {
@@ -245,8 +241,9 @@ void Kills::compare(const Paths& paths) {
   for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_EQ(found[i].dump(), expected[i].dump());
 
   for (const char* part : {".parameters.index", ".parameters.f32"}) {
-    EXPECT_FALSE(read(reference_.tensors + part).empty());
-    EXPECT_EQ(read(paths.tensors + part) == read(reference_.tensors + part), true) << part;
+    EXPECT_FALSE(read_text(reference_.tensors + part).empty());
+    EXPECT_EQ(read_text(paths.tensors + part) == read_text(reference_.tensors + part), true)
+        << part;
   }
   const std::string last = str("/step-", std::string(4, '0'), steps);
   command("trireme checkpoint diff " + paths.checkpoints + last + " " + reference_.checkpoints +
@@ -273,11 +270,11 @@ TEST_P(Kills, EveryBitIsThatOfTheRunWithoutKills) {
 
 INSTANTIATE_TEST_SUITE_P(
     Layouts, Kills,
-    testing::Values(Layout{"1 rank", 1, ""},
-                    Layout{"data 2 x tensor 2, ZeRO", 4,
-                           "--tp 2 --use-distributed-optimizer --lm-head-chunks 5"},
-                    Layout{"data 2, ZeRO in bf16", 2, "--bf16 --use-distributed-optimizer"},
-                    Layout{"data 2 x pipeline 2", 4, "--pp 2 --micro-batch-size 2"}));
+    testing::Values(KilledLayout{"1 rank", 1, ""},
+                    KilledLayout{"data 2 x tensor 2, ZeRO", 4,
+                                 "--tp 2 --use-distributed-optimizer --lm-head-chunks 5"},
+                    KilledLayout{"data 2, ZeRO in bf16", 2, "--bf16 --use-distributed-optimizer"},
+                    KilledLayout{"data 2 x pipeline 2", 4, "--pp 2 --micro-batch-size 2"}));
 
 }  // namespace
 }  // namespace trireme::test

@@ -17,10 +17,6 @@ namespace {
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-const std::string model =
-    "--num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 16 "
-    "--global-batch-size 4 --log-interval 20 ";
-
 class PlanAuto : public testing::Test {
  protected:
   PlanAuto() {
@@ -34,9 +30,12 @@ class PlanAuto : public testing::Test {
   Outcome run(int ranks, const std::string& options) const {
     return run_shell(str(TRIREME_MPIRUN " --timeout 120 -np ", ranks,
                          " " TRIREME_BIN_DIR "/train_gpt --plan auto --device cpu --data-path ") +
-                         (folder_ / "a") + " " + model + options,
+                         (folder_ / "a") + " " + model_ + options,
                      folder_ / "log");
   }
+  const std::string model_ =
+      "--num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 16 "
+      "--global-batch-size 4 --log-interval 20 ";
   ScratchDirectory folder_;
   const std::string profile_ = "--plan-profile " + write_cpu_profile(folder_ / "cpu.json") + ' ';
 };

@@ -1,15 +1,11 @@
 // train_gpt --plan-only: what it prints without ranks is what the job of these ranks plans.
-#include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include "trireme/core/error.h"
-
+#include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme::test {
@@ -17,43 +13,34 @@ namespace {
 
 using testing::HasSubstr;
 
-struct Outcome {
-  int exit_code;
-  std::string output;  // stdout and stderr
-};
-
 class PlanOnly : public testing::Test {
  protected:
-  Outcome run(const std::string& command) const {
-    const std::string log = folder_ / "log";
-    const int status = std::system((command + " > " + log + " 2>&1").c_str());
-    std::ifstream in(log);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, {std::istreambuf_iterator<char>(in), {}}};
-  }
+  Outcome run(const std::string& command) const { return run_shell(command, folder_ / "log"); }
+
+  const std::string program_ = TRIREME_BIN_DIR "/train_gpt ";
+  const std::string model_ =
+      "--num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 16 ";
+  const std::string layout_ =
+      "--tp 2 --pp 2 --bf16 --use-distributed-optimizer --micro-batch-size 2 ";
   ScratchDirectory folder_;
 };
 
-const std::string program = TRIREME_BIN_DIR "/train_gpt ";
-const std::string model =
-    "--num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 16 ";
-const std::string layout = "--tp 2 --pp 2 --bf16 --use-distributed-optimizer --micro-batch-size 2 ";
-
 TEST_F(PlanOnly, NamesTheBytesThatTheJobPlans) {
-  const Outcome plan = run(program + model + layout + "--plan-only=8");
+  const Outcome plan = run(program_ + model_ + layout_ + "--plan-only=8");
   ASSERT_EQ(plan.exit_code, 0) << plan.output;
   EXPECT_THAT(plan.output, HasSubstr("plan of pipeline 2 x data 2 x tensor 2 = 8 ranks"));
   const std::size_t begin = plan.output.find("parameters ", plan.output.find("tightest rank: 0 "));
   ASSERT_NE(begin, std::string::npos) << plan.output;
   const std::string need = plan.output.substr(begin, plan.output.find('\n', begin) - begin);
   const Outcome job =
-      run(TRIREME_MPIRUN " --timeout 120 -np 8 " + program + model + layout + "--train-iters 0");
+      run(TRIREME_MPIRUN " --timeout 120 -np 8 " + program_ + model_ + layout_ + "--train-iters 0");
   EXPECT_EQ(job.exit_code, 0) << job.output;
   EXPECT_THAT(job.output, HasSubstr("(" + need + ")"));
 }
 
 TEST_F(PlanOnly, NeedsNoDataNoRanksAndNoGpu) {
   const Outcome outcome = run(
-      program + "--model llama-1b --tp 4 --pp 8 --global-batch-size 64 --plan-only=64,H100-SXM");
+      program_ + "--model llama-1b --tp 4 --pp 8 --global-batch-size 64 --plan-only=64,H100-SXM");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("for a GPU of compute capability 9.0"));
   EXPECT_THAT(outcome.output, HasSubstr("tightest rank: "));
@@ -67,7 +54,7 @@ TEST_F(PlanOnly, OfAnyProgramIsPrinted) {
 
 TEST_F(PlanOnly, IsPrintedOnceByAJobOfItsRanks) {
   const Outcome outcome =
-      run(TRIREME_MPIRUN " --timeout 120 -np 4 " + program + model + "--tp 2 --plan-only");
+      run(TRIREME_MPIRUN " --timeout 120 -np 4 " + program_ + model_ + "--tp 2 --plan-only");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   const std::string first = "plan of pipeline 1 x data 2 x tensor 2 = 4 ranks";
   ASSERT_NE(outcome.output.find(first), std::string::npos) << outcome.output;
@@ -76,7 +63,7 @@ TEST_F(PlanOnly, IsPrintedOnceByAJobOfItsRanks) {
 
 TEST_F(PlanOnly, BelongsOnTheCommandLineAndSaysSo) {
   std::ofstream(folder_ / "file") << "plan-only = true\n";
-  const Outcome outcome = run(program + "--config " + (folder_ / "file"));
+  const Outcome outcome = run(program_ + "--config " + (folder_ / "file"));
   EXPECT_EQ(outcome.exit_code, 64) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("--plan-only belongs on the command line"));
 }

@@ -1,18 +1,16 @@
 // trireme plan: its command line is one that train_gpt accepts, with the bytes that it says; bad
 // input is refused by one line each.
-#include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include "trireme/core/error.h"
 
 #include "runtime/core/json.h"
 #include "runtime/core/show_bytes.h"
+#include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme::test {
@@ -21,19 +19,10 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-struct Outcome {
-  int exit_code;
-  std::string output, errors;
-};
-
 class Planned : public testing::Test {
  protected:
-  Outcome run(const std::string& command) const {
-    const std::string out = folder_ / "out", errors = folder_ / "errors";
-    const int status = std::system((command + " > " + out + " 2> " + errors).c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(out), read(errors)};
-  }
-  Outcome plan(const std::string& words) const {
+  OutcomeApart run(const std::string& command) const { return run_apart(command, folder_ / "log"); }
+  OutcomeApart plan(const std::string& words) const {
     return run(TRIREME_BIN_DIR "/trireme plan " + words);
   }
   std::string file(const std::string& name, const std::string& text) const {
@@ -41,12 +30,6 @@ class Planned : public testing::Test {
     return folder_ / name;
   }
   ScratchDirectory folder_;
-
- private:
-  static std::string read(const std::string& path) {
-    std::ifstream in(path);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
 };
 
 constexpr const char* seventy_billion =
@@ -76,7 +59,7 @@ TEST_F(Planned, CommandLinesAreAcceptedByTrainGptAndPlanTheSameBytes) {
         "--model llama-1b --cluster 2x4xH100-80 --global-batch-size 32 --pin pp=2",
         "--cluster 8xH100-80 --global-batch-size 64 --tokens 1e9 --pin tp=2 --model-config "}) {
     const bool has_file = words.ends_with("--model-config ");
-    const Outcome found = plan(words + (has_file ? config : "") + std::string(" --json"));
+    const OutcomeApart found = plan(words + (has_file ? config : "") + std::string(" --json"));
     ASSERT_EQ(found.exit_code, 0) << found.errors;
     const Json json = parse_json(found.output);
     const Json& best = std::get<Json::Array>(json.find("best")->value).front();
@@ -84,7 +67,7 @@ TEST_F(Planned, CommandLinesAreAcceptedByTrainGptAndPlanTheSameBytes) {
     for (const Json& rank : std::get<Json::Array>(best.find("ranks")->value))
       most = std::max(most, std::get<Index>(rank.find("device_bytes")->value));
     const std::string program = TRIREME_BIN_DIR "/train_gpt";
-    const Outcome job =
+    const OutcomeApart job =
         run(program + words_of_train_gpt(*json.find("command")) + " --plan-only=8,H100-SXM");
     EXPECT_EQ(job.exit_code, 0) << job.errors;
     EXPECT_THAT(job.output, HasSubstr(": " + show_bytes(most) + " of its device"));
@@ -92,7 +75,7 @@ TEST_F(Planned, CommandLinesAreAcceptedByTrainGptAndPlanTheSameBytes) {
 }
 
 TEST_F(Planned, ScreenEndsWithTheCommandToPaste) {
-  const Outcome found = plan(
+  const OutcomeApart found = plan(
       "--model gpt2-124m --cluster 2x8xH100-80 --global-batch-size 512 --tokens 10e9 --price 2");
   EXPECT_EQ(found.exit_code, 0) << found.errors;
   EXPECT_THAT(found.output, HasSubstr("\nmpirun -np 16 --map-by ppr:8:node train_gpt --model "
@@ -111,8 +94,8 @@ TEST_F(Planned, ModelsOfHuggingFaceAreThoseOfTheirOptions) {
            "normalization = \"RMSNorm\"\nactivation = \"swiglu\"\ndisable-bias-linear = true\n"
            "position-embedding-type = \"rope\"\nuntie-embeddings-and-output-weights = true\n");
   const std::string rest = " --cluster 8xH100-80 --global-batch-size 64 --json --pin chunks=1";
-  const Outcome files = plan("--hf " + folder_.path() + rest);
-  const Outcome options = plan("--model-config " + config + rest);
+  const OutcomeApart files = plan("--hf " + folder_.path() + rest);
+  const OutcomeApart options = plan("--model-config " + config + rest);
   ASSERT_EQ(files.exit_code, 0) << files.errors;
   ASSERT_EQ(options.exit_code, 0) << options.errors;
   const Json one = parse_json(files.output), other = parse_json(options.output);
@@ -125,7 +108,7 @@ TEST_F(Planned, ModelsOfHuggingFaceAreThoseOfTheirOptions) {
 
 TEST_F(Planned, OnTooFewGpusIsRefusedWithTheLeastNeedAndWhatWouldFit) {
   const std::string model = "--model-config " + file("70b.toml", seventy_billion);
-  const Outcome found = plan(model + " --cluster 8xH100-80 --global-batch-size 512");
+  const OutcomeApart found = plan(model + " --cluster 8xH100-80 --global-batch-size 512");
   EXPECT_EQ(found.exit_code, 64) << found.errors;
   EXPECT_THAT(found.output, HasSubstr("fits 8 H100-SXM"));
   EXPECT_THAT(found.output, HasSubstr(": least 1"));  // hundred and some GiB a GPU
@@ -161,7 +144,7 @@ TEST_F(Planned, BadInputIsOneLineEach) {
       {"--cluster 8xH100 --mpirun true --try 2 --explain 'tp 2'" + rest,
        "trireme: --try 2 does not go with --explain"}};
   for (const auto& [words, message] : wrong) {
-    const Outcome found = plan(words);
+    const OutcomeApart found = plan(words);
     EXPECT_EQ(found.exit_code, 64) << words;
     EXPECT_THAT(found.errors, HasSubstr(message)) << words;
     EXPECT_EQ(std::count(found.errors.begin(), found.errors.end(), '\n'), 1) << found.errors;
@@ -180,13 +163,13 @@ TEST_F(Planned, CommandLinesForUnequalGpusAreAcceptedByTrainGpt) {
       {"--model gpt2-124m --global-batch-size 48 --pin dp=16", "--data-parallel-shares"},
       {"--model gpt2-124m --global-batch-size 64 --pin pp=2 --pin dp=8", "--stage-speeds"}};
   for (const auto& [words, option] : plans) {
-    const Outcome found = plan(words + cluster);
+    const OutcomeApart found = plan(words + cluster);
     ASSERT_EQ(found.exit_code, 0) << found.errors;
     const Json json = parse_json(found.output);
     const std::string command = words_of_train_gpt(*json.find("command"));
     EXPECT_THAT(command, HasSubstr(option));
     const std::string program = TRIREME_BIN_DIR "/train_gpt";
-    const Outcome job = run(program + command + " --plan-only=16,H100-SXM");
+    const OutcomeApart job = run(program + command + " --plan-only=16,H100-SXM");
     EXPECT_EQ(job.exit_code, 0) << job.errors << command;
     Index ranks = 0;
     for (const Json& run : std::get<Json::Array>(json.find("hosts")->value))
@@ -196,8 +179,9 @@ TEST_F(Planned, CommandLinesForUnequalGpusAreAcceptedByTrainGpt) {
 }
 
 TEST_F(Planned, OfUnequalGpusSaysWhatToLeaveOutAndWhatCannotBeLaunched) {
-  const Outcome found = plan("--model gpt2-124m --global-batch-size 64 --tokens 1e9 --cluster " +
-                             file("unequal.json", unequal_cluster));
+  const OutcomeApart found =
+      plan("--model gpt2-124m --global-batch-size 64 --tokens 1e9 --cluster " +
+           file("unequal.json", unequal_cluster));
   EXPECT_EQ(found.exit_code, 0) << found.errors;
   for (const char* part : {"8 H100-SXM of 79.10 GiB, 1 node", " + 8 RTX-4090 of ", "total time",
                            "\nchoices of GPUs, ", "   8 H100-80  ", "   8 4090  ", "  time x ",
@@ -224,7 +208,7 @@ TEST_F(Planned, OfUnequalGpusRefusesWhatItDoesNotKnowInOneLine) {
                                               {"gpu": "H100", "nodes": 1, "per_node": 8}]})"),
        "groups 1 and 2 are of the same nodes; make them one with \"nodes\": 2"}};
   for (const auto& [words, message] : wrong) {
-    const Outcome found = plan(words);
+    const OutcomeApart found = plan(words);
     EXPECT_EQ(found.exit_code, 64) << words;
     EXPECT_THAT(found.errors, HasSubstr(message)) << words;
     EXPECT_EQ(std::count(found.errors.begin(), found.errors.end(), '\n'), 1) << found.errors;
@@ -233,7 +217,7 @@ TEST_F(Planned, OfUnequalGpusRefusesWhatItDoesNotKnowInOneLine) {
 }
 
 TEST_F(Planned, LayoutsAreExplained) {
-  const Outcome found =
+  const OutcomeApart found =
       plan("--model tiny --cluster 8xH100 --global-batch-size 64 --explain 'tp 2 pp 2'");
   EXPECT_EQ(found.exit_code, 0) << found.errors;
   EXPECT_THAT(found.output, HasSubstr("\ntp 2  pp 2 "));

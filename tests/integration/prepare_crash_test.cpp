@@ -19,8 +19,6 @@ namespace {
 
 using testing::AnyOf;
 
-constexpr int died = 137;
-
 /// The documents of both texts differ, but not how many there are, nor their bytes together.
 class PrepareCrash : public testing::TestWithParam<bool> {
  protected:

@@ -20,6 +20,7 @@
 
 #include "runtime/core/json.h"
 #include "runtime/core/show_bytes.h"
+#include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/training_run.h"
 
@@ -29,16 +30,6 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
-
-struct Outcome {
-  int exit_code;
-  std::string output;  // stdout and stderr
-};
-
-std::string read(const std::string& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 class Programs : public testing::Test {
  protected:
@@ -55,21 +46,13 @@ class Programs : public testing::Test {
     return run_command(mpirun(ranks) + TRIREME_BIN_DIR "/" + program);
   }
   Outcome run_command(const std::string& command) const {
-    const std::string log = folder_ / "log";
-    const int status = std::system((command + " > " + log + " 2>&1").c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(log)};
-  }
-  static int count(const std::string& text, const std::string& part) {
-    int found = 0;
-    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
-      ++found;
-    return found;
+    return run_shell(command, folder_ / "log");
   }
 
   ScratchDirectory folder_;
 };
 
-const std::string small =
+const std::string tiny_options =
     "--num-layers 2 --hidden-size 32 --num-attention-heads 2 --seq-length 16 --train-iters 3 ";
 
 TEST_F(Programs, AHostileConfigurationFileIsOneMessageAndExitCode64) {
@@ -82,9 +65,9 @@ TEST_F(Programs, AHostileConfigurationFileIsOneMessageAndExitCode64) {
   for (const auto& [text, message] : files)
     for (const int ranks : {1, 2}) {
       std::ofstream(folder_ / "file") << text;
-      const Outcome outcome =
-          run("train_gpt " + small + "--data-path " + corpus() + " --config " + (folder_ / "file"),
-              ranks);
+      const Outcome outcome = run("train_gpt " + tiny_options + "--data-path " + corpus() +
+                                      " --config " + (folder_ / "file"),
+                                  ranks);
       EXPECT_EQ(outcome.exit_code, 64) << outcome.output;
       EXPECT_EQ(count(outcome.output, "this configuration cannot run"), 1) << outcome.output;
       EXPECT_THAT(outcome.output, HasSubstr(message));
@@ -121,18 +104,18 @@ TEST_F(Programs, AWrongConfigurationIsOneMessageAndExitCode64OnAnyNumberOfRanks)
 TEST_F(Programs, AFileThatOneRankOnlyCannotReadStopsAll) {
   // The shell of rank 1 gives it another option.
   const std::string log = folder_ / "log";
-  const std::string each = "sh -c '" TRIREME_BIN_DIR "/train_gpt " + small + "--data-path " +
+  const std::string each = "sh -c '" TRIREME_BIN_DIR "/train_gpt " + tiny_options + "--data-path " +
                            corpus() + "$( [ $OMPI_COMM_WORLD_RANK = 1 ] && echo .missing)'";
   const int status = std::system(
       (str(TRIREME_MPIRUN " --timeout 120 -np 2 ") + each + " > " + log + " 2>&1").c_str());
-  EXPECT_EQ(WEXITSTATUS(status), 64) << read(log);
-  EXPECT_THAT(read(log), HasSubstr("- rank 1: --data-path: " + corpus() + ".missing.idx"));
+  EXPECT_EQ(WEXITSTATUS(status), 64) << read_text(log);
+  EXPECT_THAT(read_text(log), HasSubstr("- rank 1: --data-path: " + corpus() + ".missing.idx"));
 }
 
 TEST_F(Programs, AFailureAtRunTimeIsOneMessageAndExitCode1) {
   for (const int ranks : {1, 4}) {
     const Outcome outcome =
-        run("train_gpt " + small + "--vocab-size 98 --data-path " + corpus(), ranks);
+        run("train_gpt " + tiny_options + "--vocab-size 98 --data-path " + corpus(), ranks);
     EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
     EXPECT_EQ(count(outcome.output, "trireme error: rank "), 1) << outcome.output;
     EXPECT_THAT(outcome.output, HasSubstr("is outside the vocabulary of 98"));
@@ -142,7 +125,7 @@ TEST_F(Programs, AFailureAtRunTimeIsOneMessageAndExitCode1) {
 TEST_F(Programs, AFailureOfOneRankAloneEndsAllWithItsMessage) {
   // Rank 0 alone writes metrics, and its disk is full.
   const Outcome outcome =
-      run("train_gpt " + small + "--metrics /dev/full --data-path " + corpus(), 4);
+      run("train_gpt " + tiny_options + "--metrics /dev/full --data-path " + corpus(), 4);
   EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
   EXPECT_THAT(outcome.output,
               HasSubstr("trireme[rank 0] error: --metrics /dev/full: No space left on device"));
@@ -151,8 +134,8 @@ TEST_F(Programs, AFailureOfOneRankAloneEndsAllWithItsMessage) {
 TEST_F(Programs, TextIsTheSameOnEveryLayout) {
   const auto text = [&](const std::string& layout, int ranks) {
     const Outcome outcome =
-        run("train_gpt " + small + "--generate 20 --temperature 0 --data-path " + corpus() + " " +
-                layout,
+        run("train_gpt " + tiny_options + "--generate 20 --temperature 0 --data-path " + corpus() +
+                " " + layout,
             ranks);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     return outcome.output.substr(
@@ -165,10 +148,10 @@ TEST_F(Programs, TextIsTheSameOnEveryLayout) {
 
 TEST_F(Programs, ACheckpointAloneIsEnoughToGenerate) {
   const std::string steps = folder_ / "run";
-  const Outcome trained =
-      run("train_gpt " + small + "--seed 7 --generate 20 --temperature 0 --lr-warmup-iters 2 " +
-              "--data-path " + corpus() + " --save " + steps,
-          2);
+  const Outcome trained = run("train_gpt " + tiny_options +
+                                  "--seed 7 --generate 20 --temperature 0 --lr-warmup-iters 2 " +
+                                  "--data-path " + corpus() + " --save " + steps,
+                              2);
   EXPECT_EQ(trained.exit_code, 0) << trained.output;
   const auto text = [](const std::string& output) {
     return output.substr(std::min(output.find("# generated text:"), output.size()));
@@ -193,8 +176,8 @@ TEST_F(Programs, ACheckpointAloneIsEnoughToEvaluate) {
     return at == std::string::npos ? 0 : std::atof(text.c_str() + at + name.size());
   };
   const std::string data = "--data-path " + corpus() + " --split 80,20,0 --eval-iters 4 ";
-  run("train_gpt " + small + data + "--eval-interval 3 --save " + steps);
-  const double trained = number_after(read(steps + "/metrics.jsonl"), "\"valid_loss\":");
+  run("train_gpt " + tiny_options + data + "--eval-interval 3 --save " + steps);
+  const double trained = number_after(read_text(steps + "/metrics.jsonl"), "\"valid_loss\":");
   ASSERT_GT(trained, 0);
   for (const char* layout : {"", "--pp 2", "--tp 2"}) {
     const Outcome outcome = run("train_gpt --load " + steps +
@@ -209,8 +192,9 @@ TEST_F(Programs, ACheckpointAloneIsEnoughToEvaluate) {
 
 TEST_F(Programs, ADamagedManifestIsOneMessageOnAnyNumberOfRanks) {
   const std::string steps = folder_ / "run";
-  EXPECT_EQ(run("train_gpt " + small + "--data-path " + corpus() + " --save " + steps).exit_code,
-            0);
+  EXPECT_EQ(
+      run("train_gpt " + tiny_options + "--data-path " + corpus() + " --save " + steps).exit_code,
+      0);
   std::ofstream(steps + "/step-000003/manifest.json") << "{}";
   for (const int ranks : {1, 2}) {
     const Outcome outcome =
@@ -338,13 +322,13 @@ TEST_F(Programs, TriremeNamesWhatIsWrong) {
 TEST_F(Programs, TheReferenceOfOptionsIsWhatTheProgramPrints) {
   const Outcome outcome = run("train_gpt --help-markdown");
   EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_TRUE(outcome.output == read(TRIREME_SOURCE_DIR "/docs/reference/all_options.md"))
+  EXPECT_TRUE(outcome.output == read_text(TRIREME_SOURCE_DIR "/docs/reference/all_options.md"))
       << "docs/reference/all_options.md is old; make it again with: build/release/bin/train_gpt "
          "--help-markdown > docs/reference/all_options.md";
 }
 
 /// All names of the options in the text of --help.
-std::set<std::string> names_in(const std::string& help) {
+std::set<std::string> options_in(const std::string& help) {
   std::set<std::string> all;
   std::istringstream lines(help);
   for (std::string line; std::getline(lines, line);) {
@@ -375,8 +359,8 @@ TEST_F(Programs, CheckALayoutWithoutRanksAsTheJobWouldPlanIt) {
 }
 
 TEST_F(Programs, EveryOptionOfHelpIsDocumented) {
-  const std::set<std::string> names = names_in(run("train_gpt --help").output);
-  const std::string list = read(TRIREME_SOURCE_DIR "/docs/reference/all_options.md");
+  const std::set<std::string> names = options_in(run("train_gpt --help").output);
+  const std::string list = read_text(TRIREME_SOURCE_DIR "/docs/reference/all_options.md");
   EXPECT_GT(names.size(), 50u);
   for (const std::string& name : names) {
     if (name == "--version") continue;  // like --help, in no group of the list
@@ -386,9 +370,9 @@ TEST_F(Programs, EveryOptionOfHelpIsDocumented) {
 }
 
 TEST_F(Programs, ThePageOfOptionsNamesOnlyOptionsThatExist) {
-  std::set<std::string> names = names_in(run("train_gpt --help").output);
+  std::set<std::string> names = options_in(run("train_gpt --help").output);
   names.insert({"--help", "--help-markdown", "--mca", "--oversubscribe"});  // or of mpirun
-  const std::string page = read(TRIREME_SOURCE_DIR "/docs/reference/options.md");
+  const std::string page = read_text(TRIREME_SOURCE_DIR "/docs/reference/options.md");
   const std::regex option("--[a-z0-9]+(-[a-z0-9]+)*");
   std::set<std::string> named;
   for (std::sregex_iterator i(page.begin(), page.end(), option), end; i != end; ++i)

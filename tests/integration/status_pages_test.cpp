@@ -31,8 +31,6 @@ using observe::Phase;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr int ranks = 4;
-
 class StatusPages : public testing::Test {
  protected:
   StatusPages() {
@@ -74,6 +72,7 @@ class StatusPages : public testing::Test {
     require(wait_until(reached, 90), "no step ", step, " in 90 s:\n", output());
   }
 
+  static constexpr int ranks = 4;
   const ScratchDirectory folder_{ScratchDirectory::in_memory()};
 };
 

@@ -27,20 +27,13 @@ namespace {
 using testing::ElementsAreArray;
 using testing::HasSubstr;
 
-constexpr int ranks = 4;
-
-std::string read(const std::string& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 pid_t mpirun(const KillableJob& job) { return job.named("mpirun").at(0); }
 
 std::vector<pid_t> ranks_of(const KillableJob& job) { return job.named("train_gpt"); }
 
 /// What /proc/ID/status says behind "name:"; proc(5).
 std::string status_line(pid_t process, const std::string& name) {
-  std::istringstream lines(read(str("/proc/", process, "/status")));
+  std::istringstream lines(read_text(str("/proc/", process, "/status")));
   for (std::string line; std::getline(lines, line);)
     if (line.starts_with(name + ":\t")) return line.substr(name.size() + 2);
   return "";
@@ -73,7 +66,7 @@ class Stopping : public testing::Test {
                                          TRIREME_BIN_DIR "/train_gpt", options, log_);
   }
   /// Of the last job.
-  std::string output() const { return read(log_); }
+  std::string output() const { return read_text(log_); }
   std::vector<Index> steps_in_metrics() const {
     std::ifstream in(folder_ / "steps/metrics.jsonl");
     std::vector<Index> steps;
@@ -108,6 +101,7 @@ class Stopping : public testing::Test {
     return all;
   }
 
+  static constexpr int ranks = 4;
   ScratchDirectory folder_;
   std::string log_;
   int jobs_ = 0;
@@ -223,7 +217,7 @@ TEST_F(Stopping, MetricsInAFileOfSomethingElseAreRefused) {
   const auto job = start(str("--train-iters 2 --metrics ", notes));
   EXPECT_EQ(job->wait(), 64) << output();
   EXPECT_THAT(output(), HasSubstr("--metrics " + notes + ": what is at byte 0 is not a"));
-  EXPECT_EQ(read(notes), "my notes\n");
+  EXPECT_EQ(read_text(notes), "my notes\n");
 }
 
 }  // namespace

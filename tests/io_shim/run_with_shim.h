@@ -25,6 +25,9 @@ struct Fault {
   std::string record = "";  // TRIREME_SHIM_RECORD
 };
 
+/// ShimRun::code of a program that a fault has ended.
+inline constexpr int died = 137;
+
 struct ShimRun {
   int code = 0;        // exit code; 128 + signal
   long calls = 0;      // that were counted, over all processes; -1: not reported

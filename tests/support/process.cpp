@@ -59,6 +59,12 @@ Outcome run_shell(const std::string& command, const std::string& log) {
   return {exit_code_of(status), read_text(log)};
 }
 
+OutcomeApart run_apart(const std::string& command, const std::string& log) {
+  const std::string errors = log + ".errors";
+  const int status = std::system(("{ " + command + "; } > " + log + " 2> " + errors).c_str());
+  return {exit_code_of(status), read_text(log), read_text(errors)};
+}
+
 bool wait_until(const std::function<bool()>& condition, double seconds) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(

@@ -17,6 +17,14 @@ struct Outcome {
 /// Runs a line of the shell. `log`: the file that its output goes through.
 Outcome run_shell(const std::string& command, const std::string& log);
 
+struct OutcomeApart {
+  int exit_code;  // 128 + the signal when one ended it
+  std::string output, errors;
+};
+
+/// The same with stderr apart, through `log`.errors.
+OutcomeApart run_apart(const std::string& command, const std::string& log);
+
 /// "" when the file does not exist, or can no longer be read.
 std::string read_text(const std::string& path);
 /// How often `part` is in `text`.

@@ -11,6 +11,7 @@
 
 #include "runtime/store/steps.h"
 #include "tests/support/saving_jobs.h"
+#include "tests/support/toy_checkpoint.h"
 
 namespace trireme::test {
 namespace {
@@ -165,15 +166,6 @@ struct Damage {
   std::string file;
   bool names_tensor;
 };
-
-void flip_bit(const std::string& path, Index offset) {
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekg(offset);
-  const char byte = static_cast<char>(file.get() ^ 4);
-  file.seekp(offset);
-  file.put(byte);
-  require(file.good(), path, ": no byte ", offset);
-}
 
 class DamagedStep : public Faults {
  protected:

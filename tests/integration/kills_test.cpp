@@ -65,7 +65,7 @@ Index newest_step(const std::string& directory) {
 
 /// Step by step what a metrics file says, but for the times. Throws: Error unless each step is
 /// there once, in order.
-std::vector<nlohmann::json> read_metrics(const std::string& path) {
+std::vector<nlohmann::json> rows_of_all_steps(const std::string& path) {
   std::ifstream in(path);
   std::vector<nlohmann::json> rows;
   for (std::string line; std::getline(in, line);) {
@@ -236,8 +236,8 @@ void Kills::run_with_kills(const Paths& paths) {
 }
 
 void Kills::compare(const Paths& paths) {
-  const std::vector<nlohmann::json> expected = read_metrics(reference_.metrics);
-  const std::vector<nlohmann::json> found = read_metrics(paths.metrics);
+  const std::vector<nlohmann::json> expected = rows_of_all_steps(reference_.metrics);
+  const std::vector<nlohmann::json> found = rows_of_all_steps(paths.metrics);
   for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_EQ(found[i].dump(), expected[i].dump());
 
   for (const char* part : {".parameters.index", ".parameters.f32"}) {

@@ -27,7 +27,7 @@ namespace {
 using testing::ElementsAreArray;
 using testing::HasSubstr;
 
-pid_t mpirun(const KillableJob& job) { return job.named("mpirun").at(0); }
+pid_t mpirun_of(const KillableJob& job) { return job.named("mpirun").at(0); }
 
 std::vector<pid_t> ranks_of(const KillableJob& job) { return job.named("train_gpt"); }
 
@@ -112,7 +112,7 @@ constexpr const char* endless = "--train-iters 100000 ";
 TEST_F(Stopping, ASignalSavesAndTheNextJobResumes) {
   const auto first = start(endless);
   wait_for_steps(5);
-  kill(mpirun(*first), SIGUSR1);
+  kill(mpirun_of(*first), SIGUSR1);
   EXPECT_EQ(first->wait(), 75) << output();
   const Index stopped = steps_in_metrics().back();
   EXPECT_THAT(committed(), testing::ElementsAre(stopped));
@@ -142,7 +142,7 @@ TEST_F(Stopping, AJobThatCannotSaveSaysSoAndEndsWithExitCode1) {
   const auto job = start(endless);
   wait_for_steps(3);
   std::filesystem::rename(folder_ / "steps", folder_ / "elsewhere");
-  kill(mpirun(*job), SIGUSR1);
+  kill(mpirun_of(*job), SIGUSR1);
   EXPECT_EQ(job->wait(), 1) << output();
   EXPECT_THAT(output(), HasSubstr("trireme error: "));
   EXPECT_THAT(output(), HasSubstr(": stopped after step "));
@@ -182,7 +182,7 @@ TEST_F(Stopping, AJobThatWaitsForTheLeaseOfAnotherStops) {
   kill(ranks_of(*second).at(0), SIGTERM);
   EXPECT_EQ(second->wait(), 75) << output();
   EXPECT_THAT(output(), HasSubstr("SIGTERM: stopped before the first step"));
-  EXPECT_EQ(kill(mpirun(*first), 0), 0);
+  EXPECT_EQ(kill(mpirun_of(*first), 0), 0);
 }
 
 TEST_F(Stopping, WithoutSaveASignalEndsTheJobAsItAlwaysDid) {

@@ -7,15 +7,9 @@
 
 #include "tests/support/checkpoint_jobs.h"
 #include "tests/support/gpu_layouts.h"
+#include "tests/support/process.h"
 
 namespace trireme::test {
-
-inline int count(const std::string& text, const std::string& part) {
-  int found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
-    ++found;
-  return found;
-}
 
 class GpuFailures : public testing::Test {
  protected:

@@ -29,6 +29,16 @@ if(TRIREME_SANITIZE)
   add_compile_options(-fsanitize=${TRIREME_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${TRIREME_SANITIZE})
+  if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    # What gcc defines by itself. The runtime is linked into programs; libraries find it there.
+    foreach(sanitizer address thread)
+      if(TRIREME_SANITIZE MATCHES ${sanitizer})
+        string(TOUPPER ${sanitizer} name)
+        add_compile_definitions(__SANITIZE_${name}__=1)
+      endif()
+    endforeach()
+    include_directories(BEFORE SYSTEM ${PROJECT_SOURCE_DIR}/tests/tidy)
+  endif()
 endif()
 
 find_program(CCACHE ccache)

@@ -1,5 +1,5 @@
 # The headers of the standard library and of fmt that most sources include are parsed once, not in
-# each of them. Sources include what they use all the same; the preset tsan has no precompiled
+# each of them. Sources include what they use all the same; the preset tsan-all has no precompiled
 # headers, so tests/run --all shows what is missing.
 set(TRIREME_COMMON_HEADERS <algorithm> <array> <chrono> <cmath> <cstdint> <cstring> <filesystem>
   <functional> <map> <memory> <optional> <set> <string> <string_view> <utility> <vector>

@@ -18,14 +18,15 @@ set(TRIREME_MPIRUN_COMMAND ${CMAKE_COMMAND} -E env ${TRIREME_MPI_ENVIRONMENT} OM
 list(JOIN TRIREME_MPIRUN_COMMAND " " TRIREME_MPIRUN_LINE)
 
 # Jobs of tests do not measure the GEMM peak, which takes longer than most of them train, and keep
-# none in the user's home. Sanitizers must know of Open MPI and libgomp.
+# none in the user's home. Sanitizers must know of Open MPI and libgomp; clang's read lines by
+# addr2line where there is no llvm-symbolizer.
 set(TRIREME_TEST_ENVIRONMENT OMP_NUM_THREADS=1 TRIREME_GEMM_PEAK=1e11)
 if(TRIREME_SANITIZE)
   set(dir ${PROJECT_SOURCE_DIR}/tests/sanitizers)
   list(APPEND TRIREME_TEST_ENVIRONMENT
     "LSAN_OPTIONS=suppressions=${dir}/lsan.supp:print_suppressions=0"
     "TSAN_OPTIONS=suppressions=${dir}/tsan.supp:halt_on_error=1:history_size=4"
-    "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1"
+    "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:allow_addr2line=1"
     "UBSAN_OPTIONS=print_stacktrace=1")
 endif()
 
@@ -47,9 +48,13 @@ endfunction()
 
 # GoogleTest is parsed once, not in each test. What is left is mostly code for assertions, so tests
 # are not optimised, but for those that compute much (OPTIMISED below), by -O1. They have no debug
-# information. All three are there for the time that tests take to compile.
+# information, but for sanitizers, whose reports need the lines. All three are there for the time
+# that tests take to compile.
 function(trireme_test_options name optimisation)
   target_compile_options(${name} PRIVATE "$<$<CONFIG:Release>:${optimisation};-g0>")
+  if(TRIREME_SANITIZE AND optimisation STREQUAL -O0)
+    target_compile_options(${name} PRIVATE -O0)
+  endif()
   # ccache must see that header
   target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 endfunction()
@@ -103,8 +108,7 @@ function(trireme_test_program name)
   target_link_libraries(${name} PRIVATE ${T_LIBRARIES} GTest::gtest GTest::gmock)
 endfunction()
 
-# trireme_sanitized_timeout(variable): five times as long where tests are watched, hardly optimised
-# (-Og compiles as fast as -O0, and its tests take a third of the time).
+# trireme_sanitized_timeout(variable): five times as long where tests are watched, hardly optimised.
 function(trireme_sanitized_timeout variable)
   if(TRIREME_SANITIZE)
     math(EXPR longer "${${variable}} * 5")

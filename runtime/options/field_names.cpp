@@ -108,9 +108,9 @@ std::string with_options(std::string_view text) {
 KeyValues as_options(const KeyValues& fields) {
   KeyValues options;
   for (const auto& [field, value] : fields) {
-    const bool opposite =
-        std::any_of(std::begin(all_names), std::end(all_names),
-                    [&](const FieldName& name) { return name.field == field && name.opposite; });
+    const bool opposite = std::any_of(
+        std::begin(all_names), std::end(all_names),
+        [&of = field](const FieldName& name) { return name.field == of && name.opposite; });
     const bool negates = opposite && (value == "true" || value == "false");
     options.emplace_back(with_options(field), !negates          ? value
                                               : value == "true" ? "false"

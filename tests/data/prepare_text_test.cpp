@@ -61,7 +61,7 @@ class PrepareText : public testing::Test {
   }
 
   const ScratchDirectory folder_;
-  const ShiftedBytes encoder_;
+  const ShiftedBytes encoder_{};
   PrepareOptions options_;
 };
 

@@ -42,7 +42,7 @@ Sample sample_of(DataSource& source, Index number, Index length) {
   return sample;
 }
 
-constexpr TokenOptions options{.sequence_length = 5, .vocabulary = 1 << 20, .seed = 3};
+const TokenOptions options{.sequence_length = 5, .vocabulary = 1 << 20, .seed = 3};
 
 TEST(TokenSource, TargetsAreTheTokensAfterAndSamplesOverlapByOne) {
   const ScratchDirectory folder;

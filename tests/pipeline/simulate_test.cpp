@@ -13,6 +13,8 @@
 namespace trireme::pipeline {
 namespace {
 
+using StageCosts = std::vector<std::vector<Costs>>;  // of each chunk of each stage
+
 constexpr Costs backward_twice_forward{1, 1, 1, 0};
 
 Simulation run(ScheduleKind kind, const PipelineShape& shape, int extra_slots = 0) {
@@ -54,13 +56,13 @@ TEST(Simulation, TheBubbleIsTheTheoreticalOne) {
 TEST(Simulation, TakesTheCostsOfEachStage) {
   const PipelineShape shape{2, 1, 1};
   const auto programs = make_programs(work_orders(ScheduleKind::one_f_one_b, shape), shape);
-  const Simulation result = simulate(programs, {{{1, 2, 4, 10}}, {{3, 1, 1, 10}}});
+  const Simulation result = simulate(programs, StageCosts{{{1, 2, 4, 10}}, {{3, 1, 1, 10}}});
   EXPECT_EQ(result.stages[1].front().begin, 11);
   EXPECT_EQ(result.stages[0].back().begin, 1 + 10 + 3 + 2 + 10);
   EXPECT_EQ(result.makespan, 32);
   EXPECT_EQ(result.ends, (std::vector<double>{32, 26}));
   EXPECT_EQ(result.transfer_waits, (std::vector<double>{10, 20})) << "stage 1 sends last";
-  EXPECT_THROW(simulate(programs, {{{1, 2, 4, 10}}}), Error);
+  EXPECT_THROW(simulate(programs, StageCosts{{{1, 2, 4, 10}}}), Error);
 }
 
 // Three stages; only messages between the last two take time.
@@ -71,7 +73,7 @@ TEST(Simulation, TakesTheTimeOfEachMessage) {
   middle.values_out = last.values_in = 10;
   middle.gradients_in = last.gradients_out = 20;
   const Simulation result =
-      simulate(programs, {{{1, 1, 1, 0}}, {{1, 1, 1, middle}}, {{1, 1, 1, last}}});
+      simulate(programs, StageCosts{{{1, 1, 1, 0}}, {{1, 1, 1, middle}}, {{1, 1, 1, last}}});
   EXPECT_EQ(result.stages[1].front().begin, 1);
   EXPECT_EQ(result.stages[2].front().begin, 12);
   EXPECT_EQ(result.stages[1].back().begin, 12 + 3 + 20);

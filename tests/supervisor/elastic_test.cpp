@@ -202,7 +202,7 @@ class Grows : public Elastic {
     world_.all_hosts.pop_back();
     world_.scripts = {{.steps = 900, .at_second_step = [this] { come_back(); }}};
   }
-  void come_back() { world_.all_hosts.emplace_back("n3", 2); }
+  void come_back() { world_.all_hosts.push_back({"n3", 2}); }
 };
 
 TEST_F(Grows, WhenHostsComeBackAfterTheInterval) {

@@ -136,8 +136,8 @@ std::vector<ReplicaHolder> outvoted(const std::vector<ReplicaRecord>& records) {
   for (const auto& [place, ballots] : places) {
     const std::optional<std::uint64_t> right = elected(ballots);
     if (!right) continue;
-    const auto has_right = [&](std::size_t record) {
-      return std::any_of(ballots.begin(), ballots.end(), [&](const Ballot& each) {
+    const auto has_right = [&, &all = ballots](std::size_t record) {
+      return std::any_of(all.begin(), all.end(), [&](const Ballot& each) {
         return each.record == record && each.hash == *right;
       });
     };

@@ -42,7 +42,7 @@ void products_agree(const Case& c, const Variant& v) {
               ldc = c.n + v.pad;
   const auto [operands, result] = v.types;
   expect_agree(
-      [&](Bench& b) {
+      [&, operands = operands, result = result](Bench& b) {
         const void* x =
             b.put(random_floats((a_turned ? c.k : c.m) * lda + 1, "a"), operands, v.shift);
         const void* y = b.put(random_floats((b_turned ? c.n : c.k) * ldb + 1, "b"), operands);

@@ -2,7 +2,9 @@
 # A module is an object library trireme_<name>. IMPORTS are the modules it may use (their headers
 # come along, transitively recorded in the property TRIREME_MODULES so that a test program can link
 # exactly this module and those below it); TRIREME_LIBRARIES are what its own sources need. CONTROL:
-# it has no loop over values or layouts, and is compiled by -O1.
+# it has no loop over values or layouts, and is compiled by -O1. modules.txt of the build directory
+# has a line for each: its name and those of TRIREME_MODULES (tests/changed_modules reads it).
+file(WRITE ${PROJECT_BINARY_DIR}/modules.txt "")
 function(trireme_module name)
   cmake_parse_arguments(MODULE "CONTROL" "" "SOURCES;IMPORTS;LIBRARIES" ${ARGN})
   set(sources)
@@ -31,6 +33,8 @@ function(trireme_module name)
   list(REMOVE_DUPLICATES closure)
   set_target_properties(trireme_${name} PROPERTIES
     TRIREME_MODULES "${closure}" TRIREME_LIBRARIES "${MODULE_LIBRARIES}")
+  list(JOIN closure " " closure)
+  file(APPEND ${PROJECT_BINARY_DIR}/modules.txt "${name} ${closure}\n")
 endfunction()
 
 # trireme_link_objects(target modules...): links the objects of these modules, with what they need.

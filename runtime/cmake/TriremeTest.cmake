@@ -108,6 +108,43 @@ function(trireme_test_program name)
   target_link_libraries(${name} PRIVATE ${T_LIBRARIES} GTest::gtest GTest::gmock)
 endfunction()
 
+# trireme_record_test_program(name prefix labels...): the tests of this program, whose names begin
+# with the prefix, run under sanitizers where their label is unit or emulated. test_programs.txt of
+# the build directory has a line for each such program: its name, the prefix and the modules that it
+# is linked with, or `programs` where it has the whole library. tests/run chooses among them by
+# tests/changed_modules.
+function(trireme_record_test_program name prefix)
+  if(ARGN MATCHES "unit|emulated")
+    set_property(GLOBAL APPEND PROPERTY TRIREME_TEST_PROGRAMS "${name} ${prefix}")
+  endif()
+endfunction()
+
+# Programs have all their libraries only when the tree is read.
+function(trireme_write_test_programs)
+  file(STRINGS ${PROJECT_BINARY_DIR}/modules.txt known)
+  list(TRANSFORM known REPLACE " .*" "")
+  get_property(programs GLOBAL PROPERTY TRIREME_TEST_PROGRAMS)
+  set(lines "")
+  foreach(program IN LISTS programs)
+    string(REGEX REPLACE " .*" "" name ${program})
+    get_target_property(libraries ${name} LINK_LIBRARIES)
+    get_target_property(sources ${name} SOURCES)
+    set(modules)
+    foreach(module IN LISTS known)
+      if(trireme_${module} IN_LIST libraries)
+        list(APPEND modules ${module})
+      endif()
+    endforeach()
+    if(NOT modules OR sources MATCHES "${PROJECT_SOURCE_DIR}/launch/")
+      list(APPEND modules programs)
+    endif()
+    list(JOIN modules " " modules)
+    string(APPEND lines "${program} ${modules}\n")
+  endforeach()
+  file(WRITE ${PROJECT_BINARY_DIR}/test_programs.txt "${lines}")
+endfunction()
+cmake_language(DEFER DIRECTORY ${PROJECT_SOURCE_DIR} CALL trireme_write_test_programs)
+
 # trireme_sanitized_timeout(variable): five times as long where tests are watched, hardly optimised.
 function(trireme_sanitized_timeout variable)
   if(TRIREME_SANITIZE)
@@ -147,6 +184,7 @@ function(trireme_mpi_test name)
   if(T_MODULE)
     trireme_link_module(${name} comm_mpi)
   endif()
+  trireme_record_test_program(${name} ${name}.np ${T_LABELS})
   trireme_mpi_environment(environment)
   trireme_sanitized_timeout(T_TIMEOUT)
   # mpirun ends its ranks itself; ctest would leave them running
@@ -181,6 +219,7 @@ function(trireme_discover_tests name)
   if(NOT T_PROCESSORS)
     set(T_PROCESSORS 1)
   endif()
+  trireme_record_test_program(${name} ${T_PREFIX} ${T_LABELS})
   trireme_sanitized_timeout(T_TIMEOUT)
   gtest_discover_tests(${name} TEST_PREFIX ${T_PREFIX} DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT ${T_TIMEOUT} PROCESSORS ${T_PROCESSORS})

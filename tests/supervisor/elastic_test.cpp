@@ -285,7 +285,7 @@ TEST_F(Grows, UnlessAUserStopsItMeanwhile) {
     }
   } world;
   world.scripts = {{.steps = 501, .hangs = true, .obeys = false}};  // it is saving
-  world.scripts.front().at_second_step = [&] { world.all_hosts.emplace_back("n3", 2); };
+  world.scripts.front().at_second_step = [&] { world.all_hosts.push_back({"n3", 2}); };
   world.all_hosts = world_.all_hosts;
   world.tensor = 2;
   Supervisor supervisor(world, settings_, {});

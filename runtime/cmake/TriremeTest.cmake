@@ -78,9 +78,11 @@ function(trireme_test_objects name)
   add_library(${name} OBJECT ${T_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
   trireme_test_options(${name} ${optimisation})
+  # As programs are, for which those headers are made.
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${name} PRIVATE -fPIE)
   target_precompile_headers(${name} REUSE_FROM gtest_precompiled${optimisation})
   target_link_libraries(${name} PRIVATE test_support trireme_warnings GTest::gtest GTest::gmock)
-  trireme_compile_together(${name})
 endfunction()
 
 # trireme_test_program(name SOURCES files... [MODULE module] [OPTIMISED] [PRECOMPILED target]): a

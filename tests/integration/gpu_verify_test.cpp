@@ -8,7 +8,8 @@ namespace {
 class GpuVerify : public VerifiedLayout {
  protected:
   Outcome verify_on_gpus(const std::string& options, const std::string& devices = "8") const {
-    return run_shell(on_emulated_gpus({}, devices) + line(2, "") + " -- " + train_gpt + data() +
+    return run_shell(on_emulated_gpus({}, devices) + line(2, "") + " -- " + train_gpt_program +
+                         data() +
                          "--model gpt2-124m --num-layers 6 --hidden-size 64 --ffn-hidden-size 64 "
                          "--num-attention-heads 2 --vocab-size 256 --seq-length 32 "
                          "--global-batch-size 4 " +

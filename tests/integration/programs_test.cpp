@@ -218,7 +218,7 @@ TEST_F(Programs, TheGemmPeakIsMeasuredOnceForAllJobs) {
   };
   const std::string measured = peak();
   EXPECT_EQ(peak(), measured);
-  const std::string kept = read(folder_ / "trireme/gemm_peak.json");
+  const std::string kept = folder_.read("trireme/gemm_peak.json");
   EXPECT_THAT(kept, HasSubstr("bf16, ranks on the node: 2\":"));
 }
 

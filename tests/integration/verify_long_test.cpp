@@ -25,14 +25,15 @@ TEST_F(VerifyLong, ProvesLayoutsOfEachKind) {
             "--tp 2 --pp 2 --num-virtual-stages-per-pipeline-rank 2 --micro-batch-size 1 "
             "--use-distributed-optimizer --sequence-parallel --bf16"}}) {
     SCOPED_TRACE(layout.options);
-    expect_proved(verify(layout.ranks, train_gpt + model() + layout.options));
+    expect_proved(verify(layout.ranks, train_gpt_program + model() + layout.options));
   }
 }
 
 TEST_F(VerifyLong, ProvesALlamaThatSgdTrains) {
-  expect_proved(verify(
-      4, train_gpt + data() + "--model tiny-llama --seq-length 32 --tp 2 --optimizer sgd --lr 0.1",
-      "--depth 2"));
+  expect_proved(verify(4,
+                       train_gpt_program + data() +
+                           "--model tiny-llama --seq-length 32 --tp 2 --optimizer sgd --lr 0.1",
+                       "--depth 2"));
 }
 
 }  // namespace

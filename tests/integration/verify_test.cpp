@@ -17,7 +17,7 @@ using testing::StartsWith;
 class Verify : public VerifiedLayout {};
 
 TEST_F(Verify, ProvesATensorAndPipelineLayout) {
-  const Outcome outcome = verify(4, train_gpt + model() + "--tp 2 --pp 2");
+  const Outcome outcome = verify(4, train_gpt_program + model() + "--tp 2 --pp 2");
   expect_proved(outcome);
   EXPECT_THAT(outcome.output, HasSubstr("tensor 2, pipeline 2, data 1 = 4 ranks, against one rank; "
                                         "2 of 6 blocks, fp32, CPU"));
@@ -25,7 +25,7 @@ TEST_F(Verify, ProvesATensorAndPipelineLayout) {
 }
 
 TEST_F(Verify, ProvesALayoutInBf16WithShardedState) {
-  expect_proved(verify(4, train_gpt + model() +
+  expect_proved(verify(4, train_gpt_program + model() +
                               "--tp 2 --bf16 --use-distributed-optimizer --sequence-parallel "
                               "--bucket-size 5000"));
 }
@@ -36,7 +36,7 @@ TEST_F(Verify, ProvesVirtualStagesOfAConfigurationFileWhoseRunItLeavesAlone) {
                          "train-iters = 1000\nsave = \"",
                          folder_ / "run", "\"\nload = \"", folder_ / "run",
                          "\"\nsave-interval = 1\nlr-warmup-iters = 500\n"));
-  const Outcome outcome = verify(2, train_gpt + model() + "--config " + config);
+  const Outcome outcome = verify(2, train_gpt_program + model() + "--config " + config);
   expect_proved(outcome);
   EXPECT_THAT(outcome.output, HasSubstr("pipeline 2 x 2 virtual stages"));
   EXPECT_THAT(outcome.output, HasSubstr("4 of 6 blocks, bf16"));
@@ -121,8 +121,8 @@ TEST_F(Verify, RefusesWhatCannotBeTriedWithOneLineEach) {
     EXPECT_EQ(count(words.output, line), 1) << line << words.output;
 
   const std::pair<std::string, std::string> programs[] = {
-      {train_gpt + model() + "--tp 5", "does not divide the 3 ranks"},
-      {train_gpt + model() + "--use-checkpoint-args", "verify begins with new values"},
+      {train_gpt_program + model() + "--tp 5", "does not divide the 3 ranks"},
+      {train_gpt_program + model() + "--use-checkpoint-args", "verify begins with new values"},
       {"echo", "the program does not answer --check-layout 3"},
   };
   for (const auto& [program, message] : programs) {
@@ -131,7 +131,7 @@ TEST_F(Verify, RefusesWhatCannotBeTriedWithOneLineEach) {
     EXPECT_THAT(outcome.output, StartsWith("trireme verify: "));
     EXPECT_EQ(count(outcome.output, message), 1) << outcome.output;
   }
-  const Outcome deep = verify(2, train_gpt + model(), "--depth 7");
+  const Outcome deep = verify(2, train_gpt_program + model(), "--depth 7");
   EXPECT_EQ(deep.exit_code, 64);
   EXPECT_THAT(deep.output, HasSubstr("--depth 7: the model has 6 blocks"));
 }
@@ -139,7 +139,7 @@ TEST_F(Verify, RefusesWhatCannotBeTriedWithOneLineEach) {
 TEST_F(Verify, RefusesAModelOfWhichOneRankCannotHoldAsMuch) {
   // No machine has the memory of blocks of 65536 channels.
   const Outcome outcome = verify(
-      2, train_gpt + data() +
+      2, train_gpt_program + data() +
              "--num-layers 4 --hidden-size 65536 --num-attention-heads 64 --seq-length 32 --pp 2");
   EXPECT_EQ(outcome.exit_code, 64) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("one rank cannot train 2 blocks:\n"));
@@ -148,13 +148,14 @@ TEST_F(Verify, RefusesAModelOfWhichOneRankCannotHoldAsMuch) {
 
 TEST_F(Verify, AJobThatFailsIsReportedWithWhatItSaid) {
   // The first step is not finished in no time.
-  const Outcome outcome = verify(2, train_gpt + model(), "--limit 0.01");
+  const Outcome outcome = verify(2, train_gpt_program + model(), "--limit 0.01");
   EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
   EXPECT_THAT(outcome.output, HasSubstr("job 1, one rank, has not ended in 0.01 s (--limit)"));
 }
 
 TEST_F(Verify, ASignalEndsItsJobAndLeavesNothing) {
-  BackgroundProcess process("exec " + line(2, "") + " -- " + train_gpt + model(), folder_ / "log");
+  BackgroundProcess process("exec " + line(2, "") + " -- " + train_gpt_program + model(),
+                            folder_ / "log");
   ASSERT_TRUE(wait_until([&] { return count(process.output(), "job 2 of 5") == 1; }));
   process.send(SIGTERM);
   const Outcome outcome = process.wait();

@@ -15,11 +15,11 @@
 namespace trireme::store {
 namespace {
 
-using Bytes = std::vector<unsigned char>;
+using Octets = std::vector<unsigned char>;
 
-Bytes random_bytes(Index count, std::uint64_t seed) {
+Octets random_bytes(Index count, std::uint64_t seed) {
   const Random random = random_for(seed, "checksum");
-  Bytes bytes(static_cast<std::size_t>(count));
+  Octets bytes(static_cast<std::size_t>(count));
   for (Index i = 0; i < count; ++i)
     bytes[static_cast<std::size_t>(i)] = static_cast<unsigned char>(random.uniform(i) * 256);
   return bytes;
@@ -35,7 +35,7 @@ std::vector<const Hashing*> runnable() {
 // Copies `parts` to a buffer that begins `misalignment` bytes behind a line, and checks bytes,
 // neighbours and checksum.
 void expect_copied(const Hashing& hashing, const std::vector<Bytes>& parts, Index misalignment) {
-  Bytes expected;
+  Octets expected;
   for (const Bytes& part : parts) {
     const auto* data = static_cast<const unsigned char*>(part.data);
     if (data)
@@ -44,7 +44,7 @@ void expect_copied(const Hashing& hashing, const std::vector<Bytes>& parts, Inde
       expected.insert(expected.end(), static_cast<std::size_t>(part.count), 0);
   }
   constexpr std::size_t guard = 64;
-  Bytes memory(expected.size() + 3 * guard, 0xee);
+  Octets memory(expected.size() + 3 * guard, 0xee);
   const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
   unsigned char* to = memory.data() + (guard - begin % guard) + misalignment;
   const Checksum sum =
@@ -67,7 +67,7 @@ TEST(Checksum, HasThePublishedValues) {
 }
 
 TEST(Checksum, IsTheSameForEveryInstructionSet) {
-  const Bytes data = random_bytes(300'000, 1);
+  const Octets data = random_bytes(300'000, 1);
   for (Index bytes : {0, 1, 3, 8, 9, 16, 17, 128, 129, 240, 241, 1024, 1025, 65'537, 300'000}) {
     const Checksum expected = find_hashing(HashingSet::portable)->checksum(data.data(), bytes);
     for (const Hashing* hashing : runnable())
@@ -76,7 +76,7 @@ TEST(Checksum, IsTheSameForEveryInstructionSet) {
 }
 
 TEST(Checksum, OfACopyEqualsTheOneShotHashForAllSizes) {
-  const Bytes data = random_bytes(20'000, 2);
+  const Octets data = random_bytes(20'000, 2);
   for (const Hashing* hashing : runnable()) {
     for (Index bytes = 0; bytes < 600; ++bytes)
       expect_copied(*hashing, {{data.data() + bytes % 7, bytes}}, bytes % 64);
@@ -86,7 +86,7 @@ TEST(Checksum, OfACopyEqualsTheOneShotHashForAllSizes) {
 }
 
 TEST(Checksum, OfACopyDoesNotDependOnHowItIsSplit) {
-  const Bytes data = random_bytes(40'000, 3);
+  const Octets data = random_bytes(40'000, 3);
   const Random random = random_for(4, "split");
   Index draw = 0;
   for (const Hashing* hashing : runnable())
@@ -104,7 +104,7 @@ TEST(Checksum, OfACopyDoesNotDependOnHowItIsSplit) {
 }
 
 TEST(Checksum, NullDataIsCopiedAsZeros) {
-  const Bytes data = random_bytes(5000, 5);
+  const Octets data = random_bytes(5000, 5);
   for (const Hashing* hashing : runnable()) {
     expect_copied(*hashing, {{nullptr, 1}}, 0);
     expect_copied(*hashing, {{nullptr, 10'000}}, 5);

@@ -17,7 +17,7 @@
 namespace trireme::test {
 
 inline const std::string trireme_command = TRIREME_BIN_DIR "/trireme ",
-                         train_gpt = TRIREME_BIN_DIR "/train_gpt ",
+                         train_gpt_program = TRIREME_BIN_DIR "/train_gpt ",
                          faulty = TRIREME_BIN_DIR "/hostile_layout_faults ";
 
 class VerifiedLayout : public testing::Test {

@@ -41,11 +41,8 @@ if(TRIREME_SANITIZE)
   endif()
 endif()
 
-find_program(CCACHE ccache)
-# It keeps what includes a precompiled header (that of the tests) only if it may trust its macros.
-if(CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER
-    ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+if(NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_CURRENT_LIST_DIR}/compiler_cache)
 endif()
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)

@@ -304,5 +304,20 @@ TEST(Checkpointer, AFailedSaveLeavesTrainingAndOldStepsAndTheNextOneWorks) {
   });
 }
 
+TEST(Checkpointer, AJobThatHasLostItsLeaseCommitsNothingMore) {
+  const ScratchDirectory folder;
+  const std::string run = folder / "run";
+  on_threads(saving_to(run), [&](CheckpointRank& rank) {
+    rank.train_to(1);
+    EXPECT_TRUE(rank.save_and_wait());
+    std::ofstream(run + "/lock") << "of another job";
+    rank.train_to(2);
+    EXPECT_FALSE(rank.save_and_wait());
+    EXPECT_EQ(rank.checkpointer.failures(), 1);
+    EXPECT_EQ(rank.checkpointer.last_committed(), 1);
+  });
+  EXPECT_THAT(steps_in(run), ElementsAre(1));
+}
+
 }  // namespace
 }  // namespace trireme

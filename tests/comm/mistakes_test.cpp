@@ -46,6 +46,36 @@ TEST(Mistakes, RanksWithDifferentOperationsFailOnAll) {
   }
 }
 
+TEST(Mistakes, RanksWithOtherReductionsRootsOrTypesFail) {
+  const auto failure_of = [](const std::function<void(Communicator&, Stream&)>& operation) {
+    return message_of([&] {
+      run_on_threads(MeshShape(2, 1, 1),
+                     [&](Mesh& mesh) {
+                       HostStream stream;
+                       operation(mesh.world(), stream);
+                     },
+                     {.timeout_s = 60});
+    });
+  };
+  EXPECT_THAT(failure_of([](Communicator& world, Stream& stream) {
+                std::vector<float> x(10);
+                const bool first = world.rank() == 0;
+                world.all_reduce(floats(x), first ? Reduction::sum : Reduction::max, stream);
+              }),
+              AllOf(HasSubstr("all_reduce sum of 10 f32"), HasSubstr("all_reduce max of 10 f32")));
+  EXPECT_THAT(failure_of([](Communicator& world, Stream& stream) {
+                std::vector<float> x(10);
+                world.broadcast(floats(x), world.rank(), stream);
+              }),
+              AllOf(HasSubstr("from rank 0"), HasSubstr("from rank 1")));
+  EXPECT_THAT(failure_of([](Communicator& world, Stream& stream) {
+                std::vector<double> x(10);
+                const DType dtype = world.rank() == 0 ? DType::f32 : DType::f64;
+                world.all_reduce({x.data(), 10, dtype}, Reduction::sum, stream);
+              }),
+              AllOf(HasSubstr("all_reduce sum of 10 f32"), HasSubstr("all_reduce sum of 10 f64")));
+}
+
 TEST(Mistakes, NodesWithDifferentOperationsFail) {
   const std::string message = message_of([&] {
     run_on_threads(MeshShape(4, 1, 1),

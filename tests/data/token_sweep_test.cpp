@@ -31,8 +31,7 @@ std::string swept_file(const ScratchDirectory& folder, Index documents, Index co
 }
 
 constexpr Index row_length = 5;
-const TokenOptions sweep_options{
-    .sequence_length = row_length, .vocabulary = 1 << 20, .seed = 3};
+const TokenOptions sweep_options{.sequence_length = row_length, .vocabulary = 1 << 20, .seed = 3};
 
 struct SweptRows {
   std::vector<std::int32_t> tokens = std::vector<std::int32_t>(row_length, 99),

@@ -14,6 +14,7 @@
 
 #include "tests/store/toy_step.h"
 #include "tests/support/scratch_directory.h"
+#include "tests/support/toy_checkpoint.h"
 
 namespace trireme {
 namespace {
@@ -41,14 +42,6 @@ struct Request {
     wanted.push_back(wanted_of(tensor, box, memory.back().data()));
   }
 };
-
-void flip_bit(const std::string& path, Index byte) {
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekg(byte);
-  const auto was = static_cast<char>(file.get());
-  file.seekp(byte);
-  file.put(static_cast<char>(was ^ 0x10));
-}
 
 TEST(Reader, AnyBoxComesOutOfAnyStoredBoxes) {
   const ScratchDirectory folder;

@@ -23,7 +23,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr Index width = two_blocks_width;
+constexpr Index diverging_width = two_blocks_width;
 
 /// Some steps of it have a loss that is not a number.
 class Data : public DataSource {
@@ -32,10 +32,10 @@ class Data : public DataSource {
   Index fill(Index sample, std::span<const Tensor> out) override {
     for (const Tensor& tensor : out) {
       if (tensor.data == nullptr) continue;
-      std::fill_n(tensor.as<float>(), width, 1.0f + static_cast<float>(sample % 5));
+      std::fill_n(tensor.as<float>(), diverging_width, 1.0f + static_cast<float>(sample % 5));
       if (bad_steps_.contains(sample / 8 + 1)) tensor.as<float>()[0] = std::nanf("");
     }
-    return width;
+    return diverging_width;
   }
 
  private:

@@ -19,6 +19,7 @@
 namespace trireme {
 namespace {
 
+using test::flip_bit;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

@@ -43,7 +43,7 @@ struct RankResources {
   std::unique_ptr<Mesh> gpu_mesh;
 };
 
-/// Of this process. `session` outlives it.
+/// Returns the rank that this process is. `session` outlives it.
 StartedRank started_by(MpiSession& session, observe::StatusPage& page);
 
 /// Collective. `resources` outlive what is thrown. Returns the exit code.

@@ -42,7 +42,7 @@ class CheckpointJobs {
   static std::string trireme(const std::string& arguments) {
     return "timeout 120 " TRIREME_BIN_DIR "/trireme " + arguments;
   }
-  /// Of the program: those of the model, and `options`.
+  /// Returns the options of the program: those of the model, and `options`.
   std::string all_options(const std::string& options) const {
     return str("--data-path ", data, " --global-batch-size 8 --log-interval 1000 ", model, " ",
                options);

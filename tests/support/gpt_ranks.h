@@ -26,7 +26,7 @@ void train_gpt(const job::StartedRank& rank, const std::string& options);
 /// Puts something between a rank and its mesh.
 using Decorate = std::function<std::unique_ptr<Mesh>(Mesh& real)>;
 
-/// As many ranks are started, on the CPU, and what they print is returned. As between processes,
+/// Starts as many ranks on the CPU, and returns what they print. As between processes,
 /// collectives work in memory of the mesh alone. Options that set the environment of the process,
 /// such as --instruction-set, need processes. Throws: as train_gpt, with what was printed.
 std::string train_gpt_on_threads(int ranks, const std::string& options,

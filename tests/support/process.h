@@ -22,7 +22,7 @@ struct OutcomeApart {
   std::string output, errors;
 };
 
-/// The same with stderr apart, through `log`.errors.
+/// Does the same with stderr apart, through `log`.errors.
 OutcomeApart run_apart(const std::string& command, const std::string& log);
 
 /// "" when the file does not exist, or can no longer be read.

@@ -15,7 +15,7 @@ struct RandomTraining {
   // Options: those that one rank has as well, and those of the layout.
   std::string model, layout;
 
-  /// Of one rank that runs a step as one micro-batch.
+  /// Returns the options of one rank that runs a step as one micro-batch.
   std::string on_one_rank() const;
   std::string on_all_ranks() const { return model + layout; }
 };

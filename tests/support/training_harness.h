@@ -57,7 +57,7 @@ inline RankStart ranks_as_threads(int ranks, Decorate decorate = {}) {
   return RankStart::threads(ranks, std::move(decorate));
 }
 
-/// Of train_gpt, but for the model.
+/// Holds the options of train_gpt, but for the model.
 inline const std::string small_text =
     "--num-layers 4 --vocab-size 256 --seq-length 48 --global-batch-size 8 --lr-warmup-iters 2 ";
 

@@ -22,7 +22,7 @@ TRIREME_HD inline std::uint64_t hashed_word(std::uint64_t word, std::uint64_t i)
   return x ^ x >> 28;
 }
 
-/// Of a word.
+/// Bytes of a word that is hashed.
 inline constexpr Index hashed_word_bytes = sizeof(std::uint64_t);
 
 /// hashes[r] = the sum of hashed_word(words[begin + i], i) over range r of the list.

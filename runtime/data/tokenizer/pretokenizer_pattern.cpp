@@ -31,7 +31,7 @@ T made(T object) {
 }
 
 std::string message_of(int error) {
-  PCRE2_UCHAR text[256];
+  PCRE2_UCHAR text[256] = {};  // stays empty where PCRE2 does not know the error
   pcre2_get_error_message(error, text, sizeof text);
   return reinterpret_cast<const char*>(text);
 }
@@ -107,8 +107,9 @@ bool Pattern::Search::search_from(std::size_t offset, Match& match) {
         pcre2_match(code, as_units(text_), text_.size(), offset, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
                     state_->data.get(), state_->context.get());
   if (result == PCRE2_ERROR_NOMATCH) return false;
-  require(result >= 0, "the pattern \"", pattern_->text_, "\" cannot split this text at byte ",
-          offset, ": ", message_of(result));
+  if (result < 0)  // require() would make the message for every match
+    throw Error(str("the pattern \"", pattern_->text_, "\" cannot split this text at byte ", offset,
+                    ": ", message_of(result)));
   const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(state_->data.get());
   match = {ends[0], ends[1]};
   return true;

@@ -34,20 +34,6 @@ std::string cache_file() {
   return directory.empty() ? "" : directory + "/trireme/gemm_peak.json";
 }
 
-/// Collective. FLOP/s of a rank that are not measured but given, in the environment of rank 0.
-/// Throws: JobError on all ranks when that is no rate.
-std::optional<double> given_rate(const Host& host) {
-  const char* const set = host.rank() == 0 ? std::getenv("TRIREME_GEMM_PEAK") : nullptr;
-  const std::string text = broadcast_text(host, set == nullptr ? "" : set);
-  if (text.empty()) return {};
-  char* end = nullptr;
-  const double rate = std::strtod(text.c_str(), &end);
-  if (*end != '\0' || !std::isfinite(rate) || rate <= 0)
-    throw JobError(str("TRIREME_GEMM_PEAK=", one_line(text),
-                       " in the environment is no number of FLOP/s above 0, such as 1e12"));
-  return rate;
-}
-
 /// What distinguishes rates: the model of the device, how many ranks measured at once, since they
 /// share its power and memory, and the type. The last part of a description is free memory, which
 /// changes.
@@ -137,10 +123,22 @@ GemmRates parse_gemm_rates(const std::string& text) {
   return rates;
 }
 
+std::optional<double> given_gemm_rate(const Host& host) {
+  const char* const set = host.rank() == 0 ? std::getenv("TRIREME_GEMM_PEAK") : nullptr;
+  const std::string text = broadcast_text(host, set == nullptr ? "" : set);
+  if (text.empty()) return {};
+  char* end = nullptr;
+  const double rate = std::strtod(text.c_str(), &end);
+  if (*end != '\0' || !std::isfinite(rate) || rate <= 0)
+    throw JobError(str("TRIREME_GEMM_PEAK=", one_line(text),
+                       " in the environment is no number of FLOP/s above 0, such as 1e12"));
+  return rate;
+}
+
 double gemm_peak_of_all_ranks(const Context& context, int node_ranks) {
   const std::string kind = kind_of(context, node_ranks);
   GemmRates rates;
-  if (const std::optional<double> given = given_rate(context.host())) {
+  if (const std::optional<double> given = given_gemm_rate(context.host())) {
     rates[kind] = *given;
   } else {
     rates = stored_rates(context);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "trireme/job/run.h"
@@ -17,12 +18,15 @@ std::string to_text(const GemmRates& rates);
 /// Empty when it is not the text of a GemmRates: it is only a cache.
 GemmRates parse_gemm_rates(const std::string& text);
 
+/// Collective. FLOP/s of a rank that are not measured but given, by TRIREME_GEMM_PEAK in the
+/// environment of rank 0. Throws: JobError on all ranks when that is no rate.
+std::optional<double> given_gemm_rate(const Host& host);
+
 /// Collective. GEMM rate, in FLOP/s, that all ranks together can have in the type that is computed
 /// with; a rank that has too little memory to measure counts as 0. `node_ranks`: ranks on this
 /// rank's node, which share its cores. Kinds of devices that $XDG_CACHE_HOME/trireme/gemm_peak.json
 /// lacks ($HOME/.cache where XDG_CACHE_HOME is not set) are measured, for about 0.3 s, and added to
-/// it. Nothing is measured where TRIREME_GEMM_PEAK gives FLOP/s of a rank. Throws: JobError on all
-/// ranks where it does not.
+/// it. Nothing is measured where given_gemm_rate() has a value. Throws: JobError as that does.
 double gemm_peak_of_all_ranks(const Context& context, int node_ranks);
 
 }  // namespace trireme

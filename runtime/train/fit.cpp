@@ -24,6 +24,7 @@ double sum_over_ranks(const Host& host, double value) {
 ReporterOptions reporter_options(const Context& context, const PlannedTraining& plan) {
   const Options& o = context.options();
   const Host& host = context.host();
+  given_gemm_rate(host);  // what is wrong there is said before the first step
   ReporterOptions reports;
   reports.train_iters = o.train_iters;
   reports.log_interval = o.log_interval;

@@ -222,6 +222,15 @@ TEST_F(Programs, TheGemmPeakIsMeasuredOnceForAllJobs) {
   EXPECT_THAT(kept, HasSubstr("bf16, ranks on the node: 2\":"));
 }
 
+TEST_F(Programs, AWrongGemmPeakIsRefusedBeforeTheFirstStep) {
+  const Outcome outcome =
+      run_command("env TRIREME_GEMM_PEAK=fast " TRIREME_BIN_DIR "/mlp --train-iters 1 --metrics " +
+                  folder_.path() + "/run");
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.output, HasSubstr("TRIREME_GEMM_PEAK=fast in the environment is no number"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() + "/run"));
+}
+
 TEST_F(Programs, MlpTrainsOnEveryAxis) {
   for (const char* layout : {"", "--tp 2", "--pp 2 --use-distributed-optimizer"})
     EXPECT_EQ(run(std::string("mlp --train-iters 5 ") + layout, 4).exit_code, 0) << layout;

@@ -153,7 +153,7 @@ Json to_json(const Shown& shown) {
                       {"problems", array(shown.problems)}};
 }
 
-int show(int argc, char** argv) {
+int hf_show(int argc, char** argv) {
   std::string directory;
   bool json = false;
   CommandLine command("trireme hf show",
@@ -184,7 +184,7 @@ int show(int argc, char** argv) {
 }  // namespace
 
 std::vector<Subcommand> hf_show_commands() {
-  return {{{"hf", "show"}, "DIR [--json]", "show a Hugging Face model as options", show}};
+  return {{{"hf", "show"}, "DIR [--json]", "show a Hugging Face model as options", hf_show}};
 }
 
 }  // namespace trireme

@@ -20,7 +20,7 @@ namespace {
 
 using namespace planner;
 
-struct Words {
+struct PlanArguments {
   std::string model, config, hf, cluster, explain, calibrate, mpirun = "mpirun";
   std::vector<std::string> prices, pins;
   Index batch = 0, ranks = 0, tries = 0;
@@ -28,7 +28,7 @@ struct Words {
   bool json = false;
 };
 
-void declare(CommandLine& command, Words& words) {
+void declare(CommandLine& command, PlanArguments& words) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   command.text("--model", words.model, "PRESET", "preset of train_gpt, such as llama-8b");
   command.text(
@@ -65,7 +65,7 @@ void declare(CommandLine& command, Words& words) {
 }
 
 /// The options of train_gpt that the task is made of.
-std::vector<std::string> training_words(const CommandLine& command, const Words& words) {
+std::vector<std::string> training_words(const CommandLine& command, const PlanArguments& words) {
   std::vector<std::string> all;
   if (command.given("--model-config")) all = {"--config", words.config};
   if (command.given("--model")) all.insert(all.end(), {"--model", words.model});
@@ -97,8 +97,8 @@ ModelOfFiles read_hf(const std::string& directory, Problems& problems) {
 }
 
 /// The file of --model-config may name another model than the words do.
-void check_model_of_config(const CommandLine& command, const Words& words, const TrainingTask& task,
-                           Problems& problems) {
+void check_model_of_config(const CommandLine& command, const PlanArguments& words,
+                           const TrainingTask& task, Problems& problems) {
   if (!command.given("--hf") && task.given("--load-hf"))
     problems.add("--model-config ", words.config,
                  ": load-hf is not read for a plan; give its directory by --hf as well");
@@ -117,13 +117,13 @@ void add_steps(const TrainingTask& task, Question& question) {
 }
 
 /// train_gpt takes the length of sequences from no model directory.
-void add_length(const TrainingTask& task, const Words& words, Question& question) {
+void add_length(const TrainingTask& task, const PlanArguments& words, Question& question) {
   if (words.hf.empty() || task.given("--seq-length")) return;
   question.words.insert(question.words.end(),
                         {"--seq-length", std::to_string(task.model().seq_length)});
 }
 
-Question make_question(const CommandLine& command, const Words& words, Problems& problems) {
+Question make_question(const CommandLine& command, const PlanArguments& words, Problems& problems) {
   Question question;
   question.words = training_words(command, words);
   question.tokens = words.tokens;
@@ -166,7 +166,7 @@ bool plans_for_cpus(const Question& question) {
   return !question.cluster.groups.empty() && question.cluster.groups.front().profile.is_cpu();
 }
 
-void check_mpirun(const Words& words, Problems& problems) {
+void check_mpirun(const PlanArguments& words, Problems& problems) {
   const std::vector<std::string> mpirun = supervisor::words_in(words.mpirun);
   if (mpirun.empty() || !supervisor::is_executable(mpirun.front()))
     problems.add("--mpirun '", words.mpirun, "': there is no such program");
@@ -183,7 +183,7 @@ void check_profile_file(const std::string& file, Problems& problems) {
 }
 
 /// `more`: behind --, of train_gpt.
-void check_calibration(const CommandLine& command, const Words& words,
+void check_calibration(const CommandLine& command, const PlanArguments& words,
                        const std::vector<std::string>& more, calibrate::Request& request,
                        Problems& problems) {
   request.file = words.calibrate;
@@ -202,7 +202,7 @@ void check_calibration(const CommandLine& command, const Words& words,
 }
 
 /// Options of jobs, which a plan starts only to try layouts.
-void check_jobs(const CommandLine& command, const Words& words, Problems& problems) {
+void check_jobs(const CommandLine& command, const PlanArguments& words, Problems& problems) {
   if (command.given("--ranks"))
     problems.add("--ranks ", words.ranks,
                  " goes with --calibrate only; --cluster says how many ranks there are");
@@ -247,7 +247,7 @@ void warn(const Question& question) {
       std::cerr << "trireme plan: warning: " << doubt << '\n';
 }
 
-ExitCode plan_now(const TrainingTask& task, const Question& question, const Words& words) {
+ExitCode plan_now(const TrainingTask& task, const Question& question, const PlanArguments& words) {
   warn(question);
   if (question.cluster.groups.size() > 1) return plan_unequal(task, question, words.json);
   Answer found = answer(task, question);
@@ -270,7 +270,7 @@ int plan(int argc, char** argv) {
   int own = 0;
   while (own < argc && std::string(argv[own]) != "--") ++own;
   const std::vector<std::string> more(argv + std::min(own + 1, argc), argv + argc);
-  Words words;
+  PlanArguments words;
   CommandLine command(
       "trireme plan",
       "Finds the fastest layout of a model on a cluster that fits its memory, with what it costs, "

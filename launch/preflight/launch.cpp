@@ -74,7 +74,7 @@ std::string reason_in(const std::string& text) {
   return last;
 }
 
-std::string names_of(const std::vector<supervisor::Host>& hosts) {
+std::string joined_names(const std::vector<supervisor::Host>& hosts) {
   std::string names;
   for (const supervisor::Host& host : hosts) names += (names.empty() ? "" : ",") + host.name;
   return names;
@@ -147,7 +147,7 @@ std::optional<Report> measure(const Launch& launch, std::string& why) {
   plan.ranks = std::max<Index>(1, std::ssize(launch.hosts)) * std::max<Index>(1, launch.gpus);
   Words program = {program_path()};
   program.insert(program.end(), launch.options.begin(), launch.options.end());
-  if (!launch.hosts.empty()) program.insert(program.end(), {"--names", names_of(launch.hosts)});
+  if (!launch.hosts.empty()) program.insert(program.end(), {"--names", joined_names(launch.hosts)});
   if (launch.gpus > 0) program.insert(program.end(), {"--gpus", str(launch.gpus)});
   Progress progress(launch);
   const supervisor::ProgramEnd end =

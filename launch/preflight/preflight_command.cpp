@@ -29,7 +29,7 @@ constexpr int some_node_is_bad = 69;
 constexpr double short_s = 120, beyond_steady_s = 240;
 constexpr int most_times = 2;
 
-struct Given {
+struct PreflightArguments {
   bool brief = false, thorough = false;
   double steady_s = 30;
   std::string hosts, hostfile, run_dir, json, against, mpirun = "mpirun", remote_shell;
@@ -38,7 +38,7 @@ struct Given {
   std::optional<Report> before;
 };
 
-void declare(CommandLine& command, Given& given) {
+void declare(CommandLine& command, PreflightArguments& given) {
   command.group("What");
   command.flag("--short", given.brief, "some seconds (default)");
   command.flag("--long", given.thorough, "minutes: speed under load, disks, results in bits");
@@ -59,7 +59,7 @@ void declare(CommandLine& command, Given& given) {
                "an earlier report: less than 0.85 of its figures is slow");
 }
 
-std::vector<supervisor::Host> hosts_of(const Given& given) {
+std::vector<supervisor::Host> hosts_of(const PreflightArguments& given) {
   if (!given.hosts.empty()) {
     std::string lines = given.hosts;
     for (char& c : lines)
@@ -78,7 +78,7 @@ std::vector<std::string> names_of(const std::vector<supervisor::Host>& hosts) {
   return {host_name()};
 }
 
-void check(Given& given, const CommandLine& command, Problems& problems) {
+void check(PreflightArguments& given, const CommandLine& command, Problems& problems) {
   if (command.given("--seconds") && !given.thorough)
     problems.add("--seconds has no meaning without --long");
   if (given.brief && given.thorough) problems.add("--short and --long: give one of them");
@@ -147,7 +147,7 @@ Index gpus_of(const Report& report, Launch& launch) {
   return least;
 }
 
-Report measure_everything(Given& given) {
+Report measure_everything(PreflightArguments& given) {
   Launch& launch = given.launch;
   if (given.thorough) launch.begins = show_checks();
   Report report = measure_each(launch);
@@ -158,7 +158,7 @@ Report measure_everything(Given& given) {
   return report;
 }
 
-int measure_and_judge(Given& given) {
+int measure_and_judge(PreflightArguments& given) {
   supervisor::EndSignals signals;
   given.launch.signals = &signals;
   given.launch.remote_shell = given.remote_shell;
@@ -183,7 +183,7 @@ int measure_and_judge(Given& given) {
 }
 
 int run(int argc, char** argv) {
-  Given given;
+  PreflightArguments given;
   CommandLine command("trireme preflight",
                       "Measures nodes, and names those that are broken or slow. Exit code 0: all "
                       "are well; 69: one is bad; 64: the command line is wrong; 1: another "

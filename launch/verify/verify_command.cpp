@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "launch/supervisor/commands/commands.h"
 #include "launch/supervisor/machine/processes.h"
 #include "launch/verify/commands.h"
 #include "launch/verify/verify.h"
@@ -16,13 +17,13 @@
 namespace trireme::verify {
 namespace {
 
-struct Given {
+struct VerifyArguments {
   Request request;
   std::string mpirun = "mpirun";
   bool json = false;
 };
 
-void declare(CommandLine& command, Given& given) {
+void declare(CommandLine& command, VerifyArguments& given) {
   Request& request = given.request;
   command.whole("--ranks,-n", request.ranks, at_least(1), "ranks of the layout");
   command.text("--mpirun", given.mpirun, "WORDS", "mpirun, and options for it");
@@ -33,15 +34,12 @@ void declare(CommandLine& command, Given& given) {
   command.text("--directory", request.directory, "DIR",
                "where the jobs write, in a directory of their own that is removed at the end; all "
                "hosts must see it");
-  command.add({"--limit", "TIME", "time after which a job is ended", false,
-               [&request](const std::vector<std::string>& words) {
-                 request.limit_s = supervisor::parse_duration(words.front());
-               },
-               [&request] { return fmt::format("{:g}", request.limit_s); }, true});
+  supervisor::declare_duration(command, "--limit", request.limit_s,
+                               "time after which a job is ended");
   command.flag("--json", given.json, "print one line of JSON instead of text");
 }
 
-void check_mpirun(Given& given, Problems& problems) {
+void check_mpirun(VerifyArguments& given, Problems& problems) {
   Words& mpirun = given.request.mpirun;
   mpirun = supervisor::words_in(given.mpirun);
   if (mpirun.empty() || !supervisor::is_executable(mpirun.front()))
@@ -53,7 +51,8 @@ void check_mpirun(Given& given, Problems& problems) {
                    " belongs into --ranks, because jobs have different numbers of ranks");
 }
 
-void check(Given& given, const CommandLine& command, const Words& program, Problems& problems) {
+void check(VerifyArguments& given, const CommandLine& command, const Words& program,
+           Problems& problems) {
   check_mpirun(given, problems);
   if (!command.given("--ranks"))
     problems.add("--ranks is missing: the number of ranks of the layout");
@@ -77,7 +76,7 @@ std::function<void(const std::string&)> show_jobs() {
   };
 }
 
-int prove(Given& given) {
+int prove(VerifyArguments& given) {
   given.request.say = show_jobs();
   supervisor::EndSignals signals;
   try {
@@ -102,7 +101,7 @@ int run(int argc, char** argv) {
   int own = 0;
   while (own < argc && std::string(argv[own]) != "--") ++own;
   const Words program(argv + std::min(own + 1, argc), argv + argc);
-  Given given;
+  VerifyArguments given;
   CommandLine command("trireme verify",
                       "trireme verify --ranks N [options] -- PROGRAM ...: trains two steps of a "
                       "shallow model on this layout and on one rank, and compares losses, "

@@ -14,7 +14,7 @@
 namespace trireme::supervisor {
 namespace {
 
-struct Given {
+struct ChaosArguments {
   ChaosOptions options;
   bool yes = false, json = false;
 };
@@ -90,7 +90,7 @@ void check_attempt(const ChaosOptions& options, const Paths& paths, double hang_
     problems.add("--kinds full-disk: the run has one rank, which writes the file of steps as well");
 }
 
-void check(const Given& given, Problems& problems) {
+void check(const ChaosArguments& given, Problems& problems) {
   const Paths paths(given.options.run);
   if (!given.yes)
     problems.add("--yes is missing: this command ends processes of the run ", paths.run);
@@ -111,15 +111,7 @@ void check(const Given& given, Problems& problems) {
   }
 }
 
-void declare_duration(CommandLine& command, const std::string& name, double& value,
-                      const std::string& help) {
-  command.add(
-      {name, "TIME", help, false,
-       [&value](const std::vector<std::string>& given) { value = parse_duration(given.front()); },
-       [&value] { return fmt::format("{:g}", value); }, true});
-}
-
-void declare(CommandLine& command, Given& given) {
+void declare(CommandLine& command, ChaosArguments& given) {
   ChaosOptions& options = given.options;
   command.positional("RUN", options.run, "directory of a run (--save)");
   command.list(
@@ -152,7 +144,7 @@ void declare(CommandLine& command, Given& given) {
 }
 
 int chaos(int argc, char** argv) {
-  Given given;
+  ChaosArguments given;
   CommandLine command(
       "trireme chaos",
       "Disturbs a run whose `trireme run` was started with --allow-chaos, and reports for each "

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 #include <iostream>
 #include <thread>
 
@@ -74,7 +73,7 @@ bool Experiment::has_ended() const {
 }
 
 void Experiment::check_goodput() const {
-  const double goodput = recent_goodput(history_, Index{std::time(nullptr)}, goodput_window_s);
+  const double goodput = recent_goodput(history_, date_now(), goodput_window_s);
   require(100 * goodput >= options_.least_goodput,
           fmt::format("stopped: {:.0f} % of the last {} s were useful, less than --min-goodput "
                       "{:.0f}",
@@ -217,8 +216,7 @@ void Experiment::damage_a_copy(const FaultRequest& request) {
   const auto begin = Clock::now();
   read_ledger();
   Trial trial;
-  trial.fault = {history_.attempts.back().began.attempt, Index{std::time(nullptr)}, request.kind,
-                 ""};
+  trial.fault = {history_.attempts.back().began.attempt, date_now(), request.kind, ""};
   const CorruptCopy copy = corrupt_a_copy(paths_.run, options_.save_chaos, request.draw);
   trial.fault.victim = copy.where;
   trial.cause_is_right = !copy.problem.empty();

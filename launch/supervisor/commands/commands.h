@@ -13,6 +13,10 @@ inline constexpr const char* run_help = "directory of a run (--save)";
 /// trireme status (status_command.cpp).
 int status(int argc, char** argv);
 
+/// An option whose value is a duration, in seconds or as parse_duration() reads it; 0: none.
+void declare_duration(CommandLine& command, const std::string& name, double& value,
+                      const std::string& help);
+
 std::vector<Subcommand> run_commands();
 std::vector<Subcommand> watch_commands();
 std::vector<Subcommand> chaos_commands();

@@ -21,7 +21,7 @@ namespace trireme::supervisor {
 namespace {
 
 /// What the command line says.
-struct Given {
+struct RunArguments {
   Settings settings;
   MachineOptions machine;
   double quarantine_s = static_cast<double>(quarantine_window_s);
@@ -29,15 +29,7 @@ struct Given {
   bool quiet = false, requeue = false;
 };
 
-void declare_duration(CommandLine& command, const std::string& name, double& value,
-                      const std::string& help) {
-  command.add(
-      {name, "TIME", help, false,
-       [&value](const std::vector<std::string>& given) { value = parse_duration(given.front()); },
-       [&value] { return value > 0 ? fmt::format("{:g}", value) : ""; }, true});
-}
-
-void declare(CommandLine& command, Given& given) {
+void declare(CommandLine& command, RunArguments& given) {
   Settings& settings = given.settings;
   MachineOptions& machine = given.machine;
   command.group("Where");
@@ -128,7 +120,7 @@ Words joined(int argc, char** argv) {
   return words;
 }
 
-void check_min_nodes(const Given& given, const CommandLine& command, Problems& problems) {
+void check_min_nodes(const RunArguments& given, const CommandLine& command, Problems& problems) {
   const Settings& settings = given.settings;
   if (settings.min_nodes > settings.nodes)
     problems.add("--min-nodes ", settings.min_nodes, " are more than --nodes ", settings.nodes);
@@ -142,14 +134,14 @@ void check_min_nodes(const Given& given, const CommandLine& command, Problems& p
     problems.collect([&] { check_layout_options(options); });
 }
 
-void check_slots(const Given& given, const std::vector<Host>& hosts, Problems& problems) {
+void check_slots(const RunArguments& given, const std::vector<Host>& hosts, Problems& problems) {
   for (const Host& host : hosts)
     if (host.slots < given.settings.ranks_per_node)
       problems.add("--ranks-per-node ", given.settings.ranks_per_node, ": host ", host.name, " of ",
                    given.machine.hosts.name, " has ", host.slots, " slots");
 }
 
-void check_hosts(Given& given, const CommandLine& command, Problems& problems) {
+void check_hosts(RunArguments& given, const CommandLine& command, Problems& problems) {
   const Settings& settings = given.settings;
   const Index wanted = settings.nodes + settings.spares;
   HostSource& source = given.machine.hosts;
@@ -185,7 +177,7 @@ void check_hosts(Given& given, const CommandLine& command, Problems& problems) {
                  " hosts, but ", source.name, " has ", found);
 }
 
-std::unique_ptr<Job> check(Given& given, const CommandLine& command, const Words& program,
+std::unique_ptr<Job> check(RunArguments& given, const CommandLine& command, const Words& program,
                            Problems& problems) {
   given.machine.mpirun = words_in(given.mpirun);
   given.machine.slots = given.settings.ranks_per_node;
@@ -210,7 +202,7 @@ std::unique_ptr<Job> check(Given& given, const CommandLine& command, const Words
 
 std::string slurm_job() { return variable_of_this_process("SLURM_JOB_ID"); }
 
-void check_requeue(const Given& given, Problems& problems) {
+void check_requeue(const RunArguments& given, Problems& problems) {
   if (!given.requeue) return;
   if (slurm_job().empty())
     problems.add("--requeue-self has no meaning outside of a Slurm job: SLURM_JOB_ID is not set");
@@ -219,7 +211,7 @@ void check_requeue(const Given& given, Problems& problems) {
 }
 
 /// Returns the exit code. `requeue`: whether a Slurm job is to be queued again.
-int supervise(Given& given, const Job& job, bool& requeue) {
+int supervise(RunArguments& given, const Job& job, bool& requeue) {
   Settings& settings = given.settings;
   settings.watched = job.watched;
   settings.auto_saves = job.watched && job.auto_saves;
@@ -249,7 +241,7 @@ int run(int argc, char** argv) {
   int own = 0;
   while (own < argc && std::string(argv[own]) != "--") ++own;
   const Words program(argv + std::min(own + 1, argc), argv + argc);
-  Given given;
+  RunArguments given;
   CommandLine command("trireme run",
                       "trireme run [options] -- PROGRAM ...: starts mpirun with PROGRAM, watches "
                       "it, and starts it again from the newest checkpoint when it fails. Exit "
@@ -279,6 +271,14 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
+
+void declare_duration(CommandLine& command, const std::string& name, double& value,
+                      const std::string& help) {
+  command.add(
+      {name, "TIME", help, false,
+       [&value](const std::vector<std::string>& given) { value = parse_duration(given.front()); },
+       [&value] { return value > 0 ? fmt::format("{:g}", value) : ""; }, true});
+}
 
 std::vector<Subcommand> run_commands() {
   return {{{"run"}, "[options] -- PROGRAM ...", "train, and recover from failures", run}};

@@ -1,13 +1,13 @@
 // trireme status: who supervises a run, and what its ranks do.
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <iostream>
 #include <thread>
 
 #include <fmt/format.h>
 
 #include "launch/supervisor/commands/commands.h"
+#include "launch/supervisor/machine/clock.h"
 #include "launch/supervisor/machine/metrics_tail.h"
 #include "launch/supervisor/machine/rank_watch.h"
 #include "launch/supervisor/machine/run_directory.h"
@@ -18,8 +18,6 @@
 
 namespace trireme::supervisor {
 namespace {
-
-Index now() { return Index{std::time(nullptr)}; }
 
 /// What is known of a run from its files.
 struct Status {
@@ -115,7 +113,7 @@ std::string to_text(const Status& status) {
   text += fmt::format("  attempt {}: {} rank{}{}, from {}", last.began.attempt, last.began.ranks,
                       last.began.ranks == 1 ? "" : "s", describe_layout(last.began),
                       describe_start(last));
-  if (const auto age = age_s(date_text(last.began.at), now()))
+  if (const auto age = age_s(date_text(last.began.at), date_now()))
     text += fmt::format(", began {} ago", readable_age(*age));
   if (last.ended)
     text += fmt::format("; ended: {} (exit code {}){}", last.ended->cause, last.ended->code,

@@ -1,7 +1,6 @@
 // trireme stop, report, nodes: of a run that `trireme run` supervises, or has supervised.
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <iostream>
 #include <thread>
 
@@ -9,6 +8,7 @@
 
 #include "launch/supervisor/commands/commands.h"
 #include "launch/supervisor/decide/command_words.h"
+#include "launch/supervisor/machine/clock.h"
 #include "launch/supervisor/machine/preflight_figures.h"
 #include "launch/supervisor/machine/run_directory.h"
 #include "launch/supervisor/records/goodput.h"
@@ -20,8 +20,6 @@
 
 namespace trireme::supervisor {
 namespace {
-
-Index now() { return Index{std::time(nullptr)}; }
 
 bool is_time(const std::string& word) {
   try {
@@ -124,7 +122,7 @@ int nodes(int argc, char** argv) {
       command, argc, argv, [](Problems&) {},
       [&] {
         const Paths paths(run);
-        const auto states = node_states(history_of(paths), now());
+        const auto states = node_states(history_of(paths), date_now());
         const preflight::Report figures = read_preflight(paths);
         const std::vector<UnfitHost> unfit = read_unfit(paths);
         if (json) {
@@ -160,7 +158,7 @@ int release(int argc, char** argv) {
       [&] {
         const Paths paths(run);
         const History history = history_of(paths);
-        const auto states = node_states(history, now());
+        const auto states = node_states(history, date_now());
         const auto same = [&](const auto& each) { return each.host == host; };
         const preflight::Report figures = read_preflight(paths);
         const std::vector<UnfitHost> unfit = read_unfit(paths);
@@ -173,7 +171,7 @@ int release(int argc, char** argv) {
           std::cout << "the supervisor takes it before its next attempt\n";
         } else {
           const auto lease = take_run(paths);
-          LedgerFile(paths.ledger).append(to_json(Release{host, now(), 0}));
+          LedgerFile(paths.ledger).append(to_json(Release{host, date_now(), 0}));
           std::cout << host << " is released\n";
         }
         return ExitCode::success;

@@ -1,7 +1,10 @@
-// Seconds of the clock that never jumps.
+// Seconds of the clock that never jumps, and of the one that does.
 #pragma once
 
 #include <chrono>
+#include <ctime>
+
+#include "trireme/core/dtype.h"
 
 #include "runtime/core/seconds_since.h"
 
@@ -11,5 +14,8 @@ using Clock = std::chrono::steady_clock;
 
 /// Since a time that does not change while this process lives.
 inline double now() { return seconds_since({}); }
+
+/// Seconds since 1970, by the clock that people set.
+inline Index date_now() { return Index{std::time(nullptr)}; }
 
 }  // namespace trireme::supervisor

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <ctime>
 
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -11,6 +10,7 @@
 
 #include "trireme/core/error.h"
 
+#include "launch/supervisor/machine/clock.h"
 #include "launch/supervisor/machine/end_signals.h"
 #include "launch/supervisor/machine/preflight_figures.h"
 #include "launch/supervisor/machine/processes.h"
@@ -99,7 +99,7 @@ double Machine::now() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-Index Machine::date() const { return Index{std::time(nullptr)}; }
+Index Machine::date() const { return date_now(); }
 
 bool Machine::is_mine() const {
   if (now() - mine_checked_ < lease_check_s) return true;

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "trireme/core/error.h"
 
+#include "launch/supervisor/machine/clock.h"
 #include "runtime/observe/hang/verdict_text.h"
 #include "runtime/observe/stack/stack_capture.h"
 #include "runtime/observe/stragglers.h"
@@ -213,7 +213,7 @@ Json RankWatch::stacks(const observe::Verdict& verdict) {
 void RankWatch::write(const observe::HangWatch::Decision& decision) {
   const observe::Verdict& verdict = decision.verdict;
   const bool end = decision.action == Action::end;
-  Json::Object all{{"at", date_text(Index{std::time(nullptr)})},
+  Json::Object all{{"at", date_text(date_now())},
                    {"sentence", verdict.sentence},
                    {"kind", observe::name(verdict.kind)},
                    {"certain", verdict.certain},

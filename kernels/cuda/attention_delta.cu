@@ -50,7 +50,7 @@ namespace {
 // ---------------------------------------- launchers ----------------------------------------------
 
 template <class T>
-void launch(Stream& stream, const AttentionBackward& p) {
+void launch_delta(Stream& stream, const AttentionBackward& p) {
   const Index rows = p.shape.batch * p.shape.sequence * p.shape.query_heads;
   check(gpu_launch(gpu::attention_delta_kernel<T>,
                    dim3(gpu::blocks_for(stream, rows * gpu::delta_lanes, gpu::delta_threads)),
@@ -62,7 +62,7 @@ void launch(Stream& stream, const AttentionBackward& p) {
 }  // namespace
 
 void attention_delta(Stream& stream, const AttentionBackward& p) {
-  p.dtype == DType::bf16 ? launch<__nv_bfloat16>(stream, p) : launch<float>(stream, p);
+  p.dtype == DType::bf16 ? launch_delta<__nv_bfloat16>(stream, p) : launch_delta<float>(stream, p);
 }
 
 }  // namespace trireme::kernels

@@ -94,18 +94,18 @@ __global__ void __launch_bounds__(most_norm_threads) norm_forward_kernel(NormRow
   p.rstd[blockIdx.x] = rstd;
 }
 
-inline constexpr int column_tile = 32, slab_lanes = 16;
+inline constexpr int slab_columns = 32, slab_lanes = 16;
 
 /// dparameter += the slabs' sums, in a fixed order. A block takes 32 columns, of dweight
 /// (blockIdx.y = 0) or dbias (1).
-__global__ void __launch_bounds__(column_tile* slab_lanes)
+__global__ void __launch_bounds__(slab_columns* slab_lanes)
     add_slabs_kernel(const float* dweights, const float* dbiases, Index slabs, Index channels,
                      float* dweight, float* dbias) {
-  __shared__ float partial[slab_lanes][column_tile];
+  __shared__ float partial[slab_lanes][slab_columns];
   const float* sums = blockIdx.y == 0 ? dweights : dbiases;
   float* parameter = blockIdx.y == 0 ? dweight : dbias;
   if (parameter == nullptr) return;
-  const Index column = static_cast<Index>(blockIdx.x) * column_tile + threadIdx.x;
+  const Index column = static_cast<Index>(blockIdx.x) * slab_columns + threadIdx.x;
   float sum = 0;
   if (column < channels)
     for (Index slab = threadIdx.y; slab < slabs; slab += slab_lanes)
@@ -200,9 +200,10 @@ void backward(Stream& stream, const NormBackward& p) {
         : launch_backward<T, 1>(stream, rows, slabs);
   });
   if (!parameters) return;
-  const auto tiles = static_cast<unsigned>((p.channels + gpu::column_tile - 1) / gpu::column_tile);
+  const auto tiles =
+      static_cast<unsigned>((p.channels + gpu::slab_columns - 1) / gpu::slab_columns);
   check(
-      gpu_launch(gpu::add_slabs_kernel, dim3(tiles, 2), dim3(gpu::column_tile, gpu::slab_lanes), 0,
+      gpu_launch(gpu::add_slabs_kernel, dim3(tiles, 2), dim3(gpu::slab_columns, gpu::slab_lanes), 0,
                  cuda_stream_of(stream), dweights, dbiases, slabs, p.channels, p.dweight, p.dbias),
       "norm gradient");
 }

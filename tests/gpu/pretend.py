@@ -4,6 +4,7 @@ line of `calls`."""
 import json
 import os
 import pathlib
+import signal
 import stat
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import unittest
 
 BENCHMARKS = pathlib.Path(__file__).resolve().parents[1] / "benchmarks/gpu"
 sys.path.insert(0, str(BENCHMARKS))
+MOST_SECONDS = 120  # of a script
 
 PROGRAM = r"""#!/bin/bash
 all="$(basename "$0") $*"
@@ -100,7 +102,7 @@ class Pretended(unittest.TestCase):
     def environment(self, broken="", smi=False, **more):
         path = f"{self.root}/smi:" if smi else ""
         known = {key: text for key, text in os.environ.items() if key != "TRIREME_CUDA_MODULE"}
-        return {**known, "BROKEN": broken, **more,
+        return {**known, "BROKEN": broken, "PYTHONFAULTHANDLER": "1", **more,
                 "PATH": f"{path}{self.root}/tools:/usr/bin:/bin"}
 
     def start(self, script, *arguments, broken="", smi=False):
@@ -111,9 +113,14 @@ class Pretended(unittest.TestCase):
                                 env=self.environment(broken, smi))
 
     def run_script(self, script, *arguments, **how):
-        """(exit status, what it printed)"""
+        """(exit status, what it printed). One that hangs fails with the line of each thread."""
         job = self.start(script, *arguments, **how)
-        output, errors = job.communicate()
+        try:
+            output, errors = job.communicate(timeout=MOST_SECONDS)
+        except subprocess.TimeoutExpired:
+            job.send_signal(signal.SIGABRT)
+            output, errors = job.communicate()
+            self.fail(f"{script} took longer than {MOST_SECONDS} s:\n{output}{errors}")
         return job.returncode, output + errors
 
     def calls(self):

@@ -54,7 +54,7 @@ endfunction()
 # that tests take to compile.
 function(trireme_test_options name optimisation)
   target_compile_options(${name} PRIVATE "$<$<CONFIG:Release>:${optimisation};-g0>")
-  if(TRIREME_SANITIZE AND optimisation STREQUAL -O0)
+  if(TRIREME_SANITIZE)
     target_compile_options(${name} PRIVATE -O0)
   endif()
   # ccache must see that header
@@ -178,7 +178,8 @@ endfunction()
 function(trireme_mpi_test name)
   cmake_parse_arguments(T "" "MODULE;TIMEOUT" "SOURCES;RANKS;ARGS;LABELS" ${ARGN})
   if(NOT T_TIMEOUT)
-    set(T_TIMEOUT 120)
+    # Ranks that wait for each other take ten times as long where programs keep the cores busy.
+    set(T_TIMEOUT 400)
   endif()
   if(NOT T_LABELS)
     set(T_LABELS mpi)
@@ -211,15 +212,17 @@ function(trireme_mpi_test name)
 endfunction()
 
 # trireme_discover_tests(program PREFIX prefix TIMEOUT seconds LABELS labels... [DEFAULT names...]
-#   [PROCESSORS count] [ONE_PROCESSOR names...] [TWO_PROCESSORS names...])
-# One ctest for each TEST of a program. DEFAULT names tests or whole suites that have the label
-# default as well, where not all have it; a name that the program lacks is an error of ctest.
+#   [FULL names...] [UNWATCHED names...] [PROCESSORS count] [ONE_PROCESSOR names...]
+#   [TWO_PROCESSORS names...])
+# One ctest for each TEST of a program. DEFAULT, FULL and UNWATCHED name tests or whole suites that
+# have the label default, full or unwatched as well, where not all have it; a name that the program
+# lacks is an error of ctest.
 # ONE_PROCESSOR and TWO_PROCESSORS name those that need as many in place of PROCESSORS; the program
 # need not have all of them.
 # (gtest_discover_tests cannot hand over a property that is a list, hence the file.)
 function(trireme_discover_tests name)
   cmake_parse_arguments(T "" "PREFIX;TIMEOUT;PROCESSORS"
-    "LABELS;DEFAULT;ONE_PROCESSOR;TWO_PROCESSORS" ${ARGN})
+    "LABELS;DEFAULT;FULL;UNWATCHED;ONE_PROCESSOR;TWO_PROCESSORS" ${ARGN})
   if(NOT T_PROCESSORS)
     set(T_PROCESSORS 1)
   endif()
@@ -227,7 +230,7 @@ function(trireme_discover_tests name)
   trireme_sanitized_timeout(T_TIMEOUT)
   gtest_discover_tests(${name} TEST_PREFIX ${T_PREFIX} DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT ${T_TIMEOUT} PROCESSORS ${T_PROCESSORS})
-  foreach(names DEFAULT ONE_PROCESSOR TWO_PROCESSORS)
+  foreach(names DEFAULT FULL UNWATCHED ONE_PROCESSOR TWO_PROCESSORS)
     list(TRANSFORM T_${names} PREPEND ${T_PREFIX})
   endforeach()
   set(file ${CMAKE_CURRENT_BINARY_DIR}/${name}_properties.cmake)
@@ -236,4 +239,27 @@ function(trireme_discover_tests name)
   if(T_DEFAULT OR "default" IN_LIST T_LABELS)
     add_dependencies(default_tests ${name})
   endif()
+endfunction()
+
+# trireme_unit_tests(program name TIMEOUT seconds [OF library] [FULL names...]
+#   [UNWATCHED names...])
+# The tests <name>.* of the label unit, of the code in the library. Whole matrices of layouts, which
+# take seconds, are named by FULL, or by UNWATCHED where the default tier has them: --full runs them
+# without sanitizers only. Of a program without matrices whose code is control code
+# (trireme_precompile), all tests have the label control: --full runs them under sanitizers only,
+# and does not build them without. Optimisation changes little there, and integration tests run the
+# optimised code.
+function(trireme_unit_tests program name)
+  cmake_parse_arguments(T "" "TIMEOUT;OF" "FULL;UNWATCHED" ${ARGN})
+  set(labels unit)
+  if(T_OF AND NOT T_FULL AND NOT T_UNWATCHED)
+    get_target_property(control ${T_OF} TRIREME_CONTROL)
+    if(control)
+      list(APPEND labels control)
+      set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL ON)
+    endif()
+  endif()
+  trireme_discover_tests(${program} PREFIX ${name}. TIMEOUT ${T_TIMEOUT} LABELS ${labels}
+    FULL ${T_FULL} UNWATCHED ${T_UNWATCHED})
+  add_dependencies(unit_tests ${program})
 endfunction()

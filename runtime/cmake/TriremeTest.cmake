@@ -213,16 +213,15 @@ endfunction()
 
 # trireme_discover_tests(program PREFIX prefix TIMEOUT seconds LABELS labels... [DEFAULT names...]
 #   [FULL names...] [UNWATCHED names...] [PROCESSORS count] [ONE_PROCESSOR names...]
-#   [TWO_PROCESSORS names...])
+#   [ALL_PROCESSORS names...])
 # One ctest for each TEST of a program. DEFAULT, FULL and UNWATCHED name tests or whole suites that
 # have the label default, full or unwatched as well, where not all have it; a name that the program
-# lacks is an error of ctest.
-# ONE_PROCESSOR and TWO_PROCESSORS name those that need as many in place of PROCESSORS; the program
-# need not have all of them.
+# lacks is an error of ctest. ONE_PROCESSOR and ALL_PROCESSORS name those that take as many in place
+# of PROCESSORS; the program need not have all of them.
 # (gtest_discover_tests cannot hand over a property that is a list, hence the file.)
 function(trireme_discover_tests name)
   cmake_parse_arguments(T "" "PREFIX;TIMEOUT;PROCESSORS"
-    "LABELS;DEFAULT;FULL;UNWATCHED;ONE_PROCESSOR;TWO_PROCESSORS" ${ARGN})
+    "LABELS;DEFAULT;FULL;UNWATCHED;ONE_PROCESSOR;ALL_PROCESSORS" ${ARGN})
   if(NOT T_PROCESSORS)
     set(T_PROCESSORS 1)
   endif()
@@ -230,7 +229,7 @@ function(trireme_discover_tests name)
   trireme_sanitized_timeout(T_TIMEOUT)
   gtest_discover_tests(${name} TEST_PREFIX ${T_PREFIX} DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT ${T_TIMEOUT} PROCESSORS ${T_PROCESSORS})
-  foreach(names DEFAULT FULL UNWATCHED ONE_PROCESSOR TWO_PROCESSORS)
+  foreach(names DEFAULT FULL UNWATCHED ONE_PROCESSOR ALL_PROCESSORS)
     list(TRANSFORM T_${names} PREPEND ${T_PREFIX})
   endforeach()
   set(file ${CMAKE_CURRENT_BINARY_DIR}/${name}_properties.cmake)

@@ -110,7 +110,7 @@ class Comparison {
 class Signature {
  public:
   Signature(const Graph& graph, const StageCut& cut, const std::vector<int>& kinds)
-      : graph_(graph), cut_(cut), kinds_(kinds), blocks_(at(cut.stages)), tied_(at(cut.stages)) {
+      : graph_(graph), kinds_(kinds), blocks_(at(cut.stages)), tied_(at(cut.stages)) {
     const std::vector<int> block_of = block_of_nodes(graph);
     for (std::size_t node = 0; node < block_of.size(); ++node) {
       Blocks& blocks = blocks_[at(cut.stage_of_node[node])];
@@ -147,7 +147,6 @@ class Signature {
     int first = 0, last = -1;
   };
   const Graph& graph_;
-  const StageCut& cut_;
   const std::vector<int>& kinds_;
   std::vector<Blocks> blocks_;
   std::vector<bool> tied_;

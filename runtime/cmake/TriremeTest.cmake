@@ -54,7 +54,7 @@ endfunction()
 # that tests take to compile.
 function(trireme_test_options name optimisation)
   target_compile_options(${name} PRIVATE "$<$<CONFIG:Release>:${optimisation};-g0>")
-  if(TRIREME_SANITIZE)
+  if(TRIREME_SANITIZE AND optimisation STREQUAL -O0)
     target_compile_options(${name} PRIVATE -O0)
   endif()
   # ccache must see that header

@@ -4,10 +4,10 @@
 # for x86-64 (the module then sees TRIREME_SIMD_X86). The objects may hold code that this machine
 # cannot run. A weak symbol among them (an inline function, a template) could replace the portable
 # one in the whole program; the test <module>.<name>_objects_have_no_weak_symbols guards that.
-# Optimised in every build, since tests run them too. Under sanitizers only as far as it compiles
-# fast, since these are most of the compile time there: UndefinedBehaviorSanitizer watches the
-# portable set, which is not optimised, and of the others, which have the same sources, only what
-# each of them does by itself, loads and stores.
+# Optimised by -O3 in every build but those of sanitizers, where they took a seventh of the compile
+# time: there the portable set is not optimised and watched as a whole; of the other sets, from the
+# same sources, UndefinedBehaviorSanitizer watches only what each does by itself, the alignment of
+# loads and stores.
 function(trireme_instruction_sets module name)
   cmake_parse_arguments(LOOPS "" "" "SETS;SOURCES;OPTIONS" ${ARGN})
   set(flags_portable -O3)

@@ -1,9 +1,10 @@
 # How tests are made and registered. A test that cannot run here is not registered; trireme_left_out
 # says which and why, and tests/run prints it. Every test has a timeout and the label of its kind:
 # unit, mpi, gpu, emulated, integration or consumer. Tests with the label long as well are in
-# tests/run --all only, all others in --full too, and those with the label default and all of unit
-# and mpi in tests/run too, but for those with the label full. The target default_tests builds what
-# tests/run needs, and nothing else.
+# tests/run --all only, all others in --full too, where those with the label control run under
+# sanitizers only, and those with the labels full and unwatched without them only. Tests with the
+# label default and all of unit and mpi are in tests/run too, but for those with the label full. The
+# target default_tests builds what tests/run needs, and nothing else.
 add_custom_target(default_tests)
 
 # One place for what mpirun needs: launch/mpirun.env.

@@ -13,7 +13,8 @@ inline constexpr const char* run_help = "directory of a run (--save)";
 /// trireme status (status_command.cpp).
 int status(int argc, char** argv);
 
-/// An option whose value is a duration, in seconds or as parse_duration() reads it; 0: none.
+/// Adds an option whose value is a duration, written as parse_duration() reads it and kept in
+/// seconds; 0 seconds are shown as no value.
 void declare_duration(CommandLine& command, const std::string& name, double& value,
                       const std::string& help);
 

@@ -8,6 +8,7 @@
 #include "launch/supervisor/commands/commands.h"
 #include "launch/verify/commands.h"
 #include "runtime/core/process/process_start.h"
+#include "runtime/core/text/one_line.h"
 #include "runtime/options/field_names.h"
 
 namespace trireme {
@@ -38,7 +39,8 @@ int parse_and_run(CommandLine& command, int argc, char** argv,
     return exit_code(ExitCode::success);
   }
   check(problems);
-  for (const std::string& problem : problems.all()) std::cerr << "trireme: " << problem << '\n';
+  for (const std::string& problem : problems.all())
+    std::cerr << "trireme: " << printable(problem) << '\n';
   return exit_code(problems.empty() ? work() : ExitCode::configuration);
 }
 
@@ -52,7 +54,7 @@ int main(int argc, char** argv) {
     std::cerr << "trireme: standard output cannot be written: is its disk full?\n";
     return static_cast<int>(trireme::ExitCode::failure);
   } catch (const std::exception& error) {
-    std::cerr << "trireme: " << trireme::with_options(error.what()) << '\n';
+    std::cerr << "trireme: " << trireme::printable(trireme::with_options(error.what())) << '\n';
     return static_cast<int>(trireme::ExitCode::failure);
   }
 }

@@ -11,6 +11,7 @@
 #include "launch/supervisor/machine/metrics_tail.h"
 #include "launch/supervisor/machine/rank_watch.h"
 #include "launch/supervisor/machine/run_directory.h"
+#include "runtime/core/text/one_line.h"
 #include "runtime/observe/page_reader.h"
 #include "runtime/store/file.h"
 #include "runtime/store/inspect/inspect.h"
@@ -183,7 +184,7 @@ int status(int argc, char** argv) {
       [&] {
         for (;;) {
           const Status found = status_of(Paths(run));
-          std::cout << (json ? trireme::to_text(to_json(found)) + "\n" : to_text(found))
+          std::cout << (json ? trireme::to_text(to_json(found)) + "\n" : printable(to_text(found)))
                     << std::flush;
           if (!watch || found.supervisor.empty() || !std::cout) return ExitCode::success;
           std::this_thread::sleep_for(std::chrono::seconds(1));

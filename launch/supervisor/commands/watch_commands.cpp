@@ -13,6 +13,7 @@
 #include "launch/supervisor/machine/run_directory.h"
 #include "launch/supervisor/records/goodput.h"
 #include "launch/supervisor/records/nodes.h"
+#include "runtime/core/text/one_line.h"
 #include "runtime/store/file.h"
 #include "runtime/store/lease/lease.h"
 #include "runtime/store/tiers/slots.h"
@@ -49,7 +50,8 @@ ExitCode wait_for_end(const Paths& paths, double seconds) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   const History history = read_history(paths);
-  std::cout << (history.end ? fmt::format("ended with {}: {}", history.end->code, history.end->why)
+  std::cout << (history.end ? fmt::format("ended with {}: {}", history.end->code,
+                                          one_line(history.end->why))
                             : "the supervisor is gone")
             << '\n';
   return ExitCode::success;
@@ -103,7 +105,7 @@ int report(int argc, char** argv) {
       [&] {
         const Goodput found = goodput(history_of(Paths(run)));
         std::cout << (json ? trireme::to_text(to_json(found, price)) + "\n"
-                           : to_text(found, price));
+                           : printable(to_text(found, price)));
         return ExitCode::success;
       });
 }
@@ -132,15 +134,15 @@ int nodes(int argc, char** argv) {
           std::cout << trireme::to_text(all) << '\n';
           return ExitCode::success;
         }
-        if (states.empty()) std::cout << "no host was blamed in the last 24 hours\n";
+        std::string text = states.empty() ? "no host was blamed in the last 24 hours\n" : "";
         for (const NodeState& state : states) {
-          std::cout << fmt::format("{}: {} points{}\n", state.host, state.points,
-                                   state.quarantined() ? ", in quarantine" : "");
-          for (const std::string& reason : state.reasons) std::cout << "  " << reason << '\n';
+          text += fmt::format("{}: {} points{}\n", state.host, state.points,
+                              state.quarantined() ? ", in quarantine" : "");
+          for (const std::string& reason : state.reasons) text += "  " + reason + "\n";
         }
         for (const UnfitHost& each : unfit)
-          std::cout << fmt::format("{} does not pass the preflight: {}\n", each.host, each.why);
-        std::cout << text_of_figures(figures);
+          text += fmt::format("{} does not pass the preflight: {}\n", each.host, each.why);
+        std::cout << printable(text + text_of_figures(figures));
         return ExitCode::success;
       });
 }

@@ -7,6 +7,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/text/one_line.h"
 #include "runtime/observe/hang/verdict.h"
 
 namespace trireme::supervisor {
@@ -21,10 +22,20 @@ Index slots_of(const std::string& text) {
   return std::stoll(text);
 }
 
+/// A name becomes a word of a command line, and is shown on terminals. It may begin with a user,
+/// as in "ann@node1".
+bool is_name_of_host(const std::string& text) {
+  constexpr const char* allowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-@";
+  return text.find_first_not_of(allowed) == std::string::npos && !text.starts_with('-') &&
+         text.find("@-") == std::string::npos;
+}
+
 Host parse_host(const std::string& line, Index default_slots) {
   std::istringstream words(line);
   Host host{"", default_slots};
   words >> host.name;
+  const std::string given = host.name;
   if (const std::size_t colon = host.name.rfind(':'); colon != std::string::npos) {
     host.slots = slots_of(host.name.substr(colon + 1));
     host.name.resize(colon);
@@ -36,6 +47,8 @@ Host parse_host(const std::string& line, Index default_slots) {
     if (slots) host.slots = slots_of(word.substr(std::string("slots=").size()));
   }
   require(!host.name.empty() && host.slots > 0, "right is HOST slots=N, N >= 1");
+  require(is_name_of_host(host.name), "'", one_line(given, most_of_a_name),
+          "' is no name of a host: it has letters, digits and . _ - @ only, and begins with no -");
   return host;
 }
 

@@ -88,6 +88,9 @@ void check(PreflightArguments& given, const CommandLine& command, Problems& prob
   if (given.launch.mpirun.empty() || !supervisor::is_executable(given.launch.mpirun.front()))
     problems.add("--mpirun '", given.mpirun, "': there is no such program");
   problems.collect([&] { given.launch.hosts = hosts_of(given); });
+  for (const char* option : {"--hosts", "--hostfile"})
+    if (command.given(option) && problems.empty() && given.launch.hosts.empty())
+      problems.add(option, ' ', given.hosts + given.hostfile, " names no host");
   const Index found = std::ssize(given.launch.hosts);
   if (given.nodes > std::max<Index>(found, 1))
     problems.add("--nodes ", given.nodes, ": there are ", found, " hosts");

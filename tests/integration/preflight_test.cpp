@@ -136,6 +136,16 @@ TEST_F(Preflight, RefusesWhatCannotRunWithOneLineEach) {
   EXPECT_THAT(outcome.output, HasSubstr("other.json: a preflight's report lacks \"pairs\"\n"));
 }
 
+TEST_F(Preflight, RefusesAListWithoutAHost) {
+  folder_.write("hosts", "# none is left\n");
+  const std::string file = "--hostfile " + (folder_ / "hosts");
+  for (const std::string& given : {file, std::string("--hosts ,")}) {
+    const Outcome outcome = run(given);
+    EXPECT_EQ(outcome.exit_code, 64) << outcome.output;
+    EXPECT_THAT(outcome.output, HasSubstr(given + " names no host\n"));
+  }
+}
+
 TEST_F(Preflight, RefusesToCompareWithOtherHosts) {
   ASSERT_EQ(run(json_).exit_code, 0);
   nlohmann::json before = report();

@@ -22,6 +22,7 @@
 #include "runtime/store/lease/lease_holder.h"
 #include "runtime/store/lease/lock_file.h"
 #include "runtime/store/steps.h"
+#include "tests/support/message_of.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/training_run.h"
 
@@ -115,6 +116,34 @@ TEST(Lease, IsNoLongerWaitedForWhenItsTakerIsToStop) {
                LeaseGivenUp);
   EXPECT_EQ(asked, 3);
   EXPECT_TRUE(first.held());
+}
+
+TEST(Lease, IsRefusedAtOnceToAProcessThatDoesNotWait) {
+  const ScratchDirectory folder;
+  LeaseOptions at_once = quick;
+  at_once.wait_s = 0;
+  at_once.renew_s = 1e6;  // never: nothing shows but that the process lives
+  const Lease first(folder / "run", "first", at_once);
+  EXPECT_THAT(refusal(folder / "run", at_once), HasSubstr("another job saves to this directory"));
+}
+
+TEST(Lease, ThatHasJustEndedIsNotTakenByAProcessThatDoesNotWait) {
+  const ScratchDirectory folder;
+  const std::string root = folder / "run";
+  LeaseHolder elsewhere = LeaseHolder::self("elsewhere");
+  elsewhere.boot = "of another machine";
+  make_directory(root);
+  forge_lock(root, elsewhere);
+  LeaseOptions at_once = quick;
+  at_once.wait_s = 0;
+  int asked = 0;
+  const auto ends = [&] {
+    if (++asked == 3) std::filesystem::remove(root + "/lock");
+    return false;
+  };
+  EXPECT_THAT(message_of([&] { Lease(root, "second", at_once, ends); }),
+              HasSubstr("has just ended: start again if that was not meant"));
+  EXPECT_EQ(refusal(root, at_once), "taken");
 }
 
 TEST(Lease, OfAProcessThatIsGoneIsTakenAtOnce) {

@@ -51,6 +51,12 @@ struct Lease::State {
   std::thread renewal;
 };
 
+// Who does not wait is refused by a holder that certainly lives, and by one that has ended while it
+// was being looked at: its job was to end, and is not to begin again.
+bool refuses_at_once(const LeaseOptions& options, const std::optional<LeaseHolder>& holder) {
+  return options.wait_s <= 0 && holder && holder->certainly_lives();
+}
+
 [[noreturn]] void refuse(const std::string& lock, const LockSight& sight, Seconds renewed_ago) {
   const auto holder = parse_lease_holder(sight.text);
   throw Error(str("another job saves to this directory: ",
@@ -67,10 +73,12 @@ void Lease::State::take(const GiveUp& give_up) {
   const auto begin = Clock::now();
   auto seen_at = begin;
   std::optional<LockSight> seen;
-  bool renewed = false;
+  bool renewed = false, taken_away = false;
   for (;;) {
     const std::optional<LockSight> sight = look_at_lock(lock);
     if (!sight) {
+      require(options.wait_s > 0 || !seen || taken_away, lock,
+              ": the process that held it has just ended: start again if that was not meant");
       file = create_lock(lock, to_text(self), self.id);
       continue;
     }
@@ -87,9 +95,11 @@ void Lease::State::take(const GiveUp& give_up) {
         holder && (holder->lineage.ended_before(self.lineage) || holder->certainly_gone());
     if (gone || now - seen_at >= Seconds(limit_s)) {
       remove_lock(lock, sight->id(), self.id);
+      taken_away = true;
       continue;
     }
-    if (renewed && now - begin >= Seconds(options.wait_s)) refuse(lock, *sight, now - seen_at);
+    if ((renewed && now - begin >= Seconds(options.wait_s)) || refuses_at_once(options, holder))
+      refuse(lock, *sight, now - seen_at);
     if (give_up && give_up())
       throw LeaseGivenUp(str("the lease of ", holder ? holder->described() : "another job",
                              " is no longer waited for"));

@@ -55,9 +55,14 @@ LeaseHolder LeaseHolder::self(const std::string& run, const Lineage& lineage) {
           lineage};
 }
 
+bool LeaseHolder::can_be_asked_for() const {
+  return !boot.empty() && boot == boot_id() && !processes.empty() && processes == pid_namespace();
+}
+
+bool LeaseHolder::certainly_lives() const { return can_be_asked_for() && !certainly_gone(); }
+
 bool LeaseHolder::certainly_gone() const {
-  if (boot.empty() || boot != boot_id()) return false;
-  if (processes.empty() || processes != pid_namespace()) return false;
+  if (!can_be_asked_for()) return false;
   const auto process = read_process_stat(pid);
   if (process) return process->started_ticks != started || process->state == 'Z';
   return ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;

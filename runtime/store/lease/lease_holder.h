@@ -34,10 +34,14 @@ struct LeaseHolder {
 
   /// This process, with a fresh id.
   static LeaseHolder self(const std::string& run, const Lineage& lineage = {});
-  /// True only if this process can know: same running kernel, and same pid namespace.
+  /// Each is true only if this process can know: same running kernel, and same pid namespace.
   bool certainly_gone() const;
+  bool certainly_lives() const;
   /// "pid 71 on node3 (run 20261121-1, since 2026-11-21T04:12:28Z)"
   std::string described() const;
+
+ private:
+  bool can_be_asked_for() const;
 };
 
 std::string to_text(const LeaseHolder& holder);

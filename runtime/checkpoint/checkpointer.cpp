@@ -65,6 +65,8 @@ struct Checkpointer::State {
   }
 
   void prepare_saving(std::vector<Piece> pieces);
+  void make_memory_tier();
+  void do_without_memory(const std::string& why);
   std::unique_ptr<Lease> take_directory();
   Manifest head(const TrainingProgress& progress, const DataSource& train) const;
   void begin_time_line(const std::optional<Loaded>& loaded, bool resumes);
@@ -91,17 +93,32 @@ void Checkpointer::State::prepare_saving(std::vector<Piece> pieces) {
   std::unique_ptr<Lease> lease = take_directory();
   FileLayout layout;
   Problems problems;
-  problems.collect([&] {
-    layout = lay_out(options, std::move(pieces));
-    if (options.save_memory_interval > 0)
-      memory = std::make_unique<checkpoint::MemoryTier>(context, flat, *optimizer, run);
-  });
+  problems.collect([&] { layout = lay_out(options, std::move(pieces)); });
+  if (options.save_memory_interval > 0)
+    problems.collect([&] { checkpoint::MemoryTier::require_supervisor(context); });
   agree_on(host, problems);
-  if (memory) memory->connect();
+  if (options.save_memory_interval > 0) make_memory_tier();
   catalog = gather_catalog(host, layout);
   saver = std::make_unique<Saver>(context,
                                   Saver::Parts{run, std::move(layout), catalog, std::move(lease),
                                                host.mesh.split(0, "checkpoint")});
+}
+
+/// Collective.
+void Checkpointer::State::make_memory_tier() {
+  const std::string failure = on_all(host, [&] {
+    memory = std::make_unique<checkpoint::MemoryTier>(context, flat, *optimizer, run);
+  });
+  if (failure.empty()) return memory->connect();
+  do_without_memory(failure);
+}
+
+/// Snapshots in memory only shorten a recovery. `why`: the same on all ranks.
+void Checkpointer::State::do_without_memory(const std::string& why) {
+  memory.reset();
+  if (host.rank() != 0) return;
+  context.log().warning(str("--save-memory-interval ", options.save_memory_interval, ": ", why,
+                            "; the job goes on without snapshots in memory"));
 }
 
 /// Collective. Afterwards --save is a directory that every rank can write to and that no other job
@@ -273,7 +290,11 @@ std::optional<TrainingProgress> Checkpointer::load(const DataSource& train) {
     s.set_aside(start.step);
   }
   if (loaded && resumes && !loaded->snapshot) s.saver->resumed_from(start.step);
-  if (s.memory) s.memory->open(loaded ? loaded->snapshot : std::nullopt, start.step);
+  if (s.memory) {
+    const std::string failure =
+        s.memory->open(loaded ? loaded->snapshot : std::nullopt, start.step);
+    if (!failure.empty()) s.do_without_memory(failure);
+  }
   if (!loaded) return std::nullopt;
   return start;
 }

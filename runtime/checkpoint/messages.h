@@ -18,6 +18,11 @@ std::vector<std::string> gather_on_root(const Host& host, const std::string& min
 template <class F>
 std::string on_root(const Host& host, F&& work);
 
+/// Collective. Runs `work` on all ranks. Returns the message of the exception of one of them on
+/// every rank; "" when there was none.
+template <class F>
+std::string on_all(const Host& host, F&& work);
+
 /// Bytes one after the other: whole numbers and texts.
 class Packer {
  public:
@@ -50,6 +55,20 @@ std::string on_root(const Host& host, F&& work) {
     } catch (const std::exception& error) {
       failure = error.what();
     }
+  return broadcast_text(host, failure);
+}
+
+template <class F>
+std::string on_all(const Host& host, F&& work) {
+  std::string failure;
+  try {
+    work();
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  const std::vector<std::string> failures = gather_on_root(host, failure);
+  for (const std::string& each : failures)
+    if (failure.empty()) failure = each;
   return broadcast_text(host, failure);
 }
 

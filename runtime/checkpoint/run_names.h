@@ -1,4 +1,6 @@
 // What this job is called in checkpoints and leases, and when they were made.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <string>

@@ -10,6 +10,7 @@
 #include "trireme/comm/agree.h"
 
 #include "runtime/checkpoint/checkpointer.h"
+#include "runtime/checkpoint/run_names.h"
 #include "runtime/core/process/host_name.h"
 #include "runtime/core/show_bytes.h"
 #include "runtime/plan/rank_memory.h"
@@ -81,11 +82,13 @@ Index less_left_snapshots(const Context& context, const std::string& node, Index
   return static_cast<Index>(static_cast<double>(bytes) * needed);
 }
 
-/// Collective. Snapshots of the ranks of a node share its /dev/shm.
+/// Collective. Snapshots of the ranks of a node share its /dev/shm. Where later attempts find less
+/// there, they go on without snapshots (Checkpointer).
 void check_shared_memory(const Context& context, const std::string& node, Index bytes,
                          Problems& problems) {
   const Demand demand = demand_of(node, gather_strings(context.host(), pack({{node, bytes}})));
   const Index free = store::free_snapshot_bytes();
+  if (checkpoint::supervised_lineage().attempt > 1) return;
   if (demand.bytes > free && context.host().rank() == demand.speaker)
     problems.add("--save-memory-interval ", context.options().checkpoint.save_memory_interval,
                  ": snapshots of ", demand.ranks, demand.ranks == 1 ? " rank" : " ranks", " need ",

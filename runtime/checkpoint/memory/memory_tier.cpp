@@ -12,6 +12,7 @@
 #include "runtime/checkpoint/memory/time_line.h"
 #include "runtime/checkpoint/memory/votes.h"
 #include "runtime/checkpoint/messages.h"
+#include "runtime/checkpoint/run_names.h"
 #include "runtime/comm/page_of.h"
 #include "runtime/core/process/host_name.h"
 #include "runtime/core/show_bytes.h"
@@ -38,6 +39,16 @@ std::string key_of_run(const Context& context) {
 
 std::string directory_of_run(const Context& context) {
   return store::snapshot_directory(key_of_run(context));
+}
+
+/// Of what an earlier attempt has left there; 0 where this one can have no such directory.
+template <class F>
+Index bytes_in_directory(F&& f) {
+  try {
+    return f();
+  } catch (const Error&) {
+    return 0;
+  }
 }
 
 FileLayout lay_out(std::vector<Piece> pieces) {
@@ -96,14 +107,16 @@ MemoryTier::MemoryTier(const Context& context, FlatParameters& flat, Optimizer& 
   snapshot_ = std::make_unique<Snapshot>(std::move(layout), ring, device);
 }
 
+void MemoryTier::require_supervisor(const Context& context) { key_of_run(context); }
+
 void MemoryTier::connect() {
   if (context_.options().checkpoint.save_memory_partner)
     elsewhere_ = std::make_unique<PartnerCopies>(context_, slots_);
   if (!context_.options().checkpoint.save_local.empty()) connect_disks();
 }
 
-/// Collective. A disk that cannot be used costs the copies of all ranks, but none at all is a
-/// mistake.
+/// Collective. A disk that cannot be used costs the copies of all ranks; none at all is a mistake
+/// of a job that begins.
 void MemoryTier::connect_disks() {
   on_disk_ = std::make_unique<LocalCopies>(context_, key_of_run(context_), slots_, host_name());
   const Host& host = context_.host();
@@ -113,7 +126,7 @@ void MemoryTier::connect_disks() {
   on_disk_->make_none();
   const std::string disk = "--save-local " + context_.options().checkpoint.save_local + ": ";
   Problems problems;
-  if (usable == 0)
+  if (usable == 0 && supervised_lineage().attempt <= 1)
     problems.add(disk, on_disk_->problem(), "; it has to be a directory of each node");
   agree_on(host, problems);
   if (host.rank() != 0) return;
@@ -135,8 +148,10 @@ Index MemoryTier::reserved_bytes(const Context& context, const FlatLayout& flat,
   const Index copies = context.options().checkpoint.save_memory_partner ? Slots::count * bytes : 0;
   // It runs outside the job, so no variable says which run this is.
   if (only_checks_layout(context)) return Slots::count * bytes + copies;
-  const Slots own(directory_of_run(context), context.host().rank(), bytes);
-  return Slots::count * bytes - own.reserved_bytes() + copies;
+  const Index reserved = bytes_in_directory([&] {
+    return Slots(directory_of_run(context), context.host().rank(), bytes).reserved_bytes();
+  });
+  return Slots::count * bytes - reserved + copies;
 }
 
 Index MemoryTier::more_for_copies(const Context& context, const FlatLayout& flat,
@@ -155,7 +170,7 @@ Index MemoryTier::more_for_copies(const Context& context, const FlatLayout& flat
 
 Index MemoryTier::bytes_of_others(const Context& context, const std::vector<int>& own) {
   if (context.options().checkpoint.save_memory_interval == 0) return 0;
-  return store::bytes_of_others(directory_of_run(context), own);
+  return bytes_in_directory([&] { return store::bytes_of_others(directory_of_run(context), own); });
 }
 
 Index MemoryTier::buffer_bytes(const Context& context) {
@@ -182,31 +197,35 @@ std::vector<int> MemoryTier::ranks_of_node() const {
   return ranks;
 }
 
-void MemoryTier::open(const std::optional<SnapshotStep>& kept, Index start) {
+std::string MemoryTier::open(const std::optional<SnapshotStep>& kept, Index start) {
   const int found = kept ? found_.find(*kept) : -1;
   const std::vector<int> here = ranks_of_node();
   const std::vector<int> copied = elsewhere_ ? elsewhere_->sources_of_node() : std::vector<int>();
-  Problems problems;
-  problems.collect([&] {
+  std::string failure = on_all(context_.host(), [&] {
     for (int slot = 0; slot < Slots::count; ++slot)
       if (slot != found) slots_.begin(slot);
     if (here.front() == context_.host().rank())
       store::remove_slots_of_others(slots_.directory(), here, copied);
   });
-  agree_on(context_.host(), problems);  // the memory of those may be needed
-  problems.collect([&] {
+  if (!failure.empty()) return failure;  // the memory of those may be needed
+  failure = on_all(context_.host(), [&] {
     slots_.reserve();
     if (elsewhere_) elsewhere_->open(kept ? &*kept : nullptr);
     if (found >= 0) keep(found);
   });
-  agree_on(context_.host(), problems);
+  if (!failure.empty()) return failure;
   newest_ = found < 0 ? -1 : kept->step;
   slot_ = found < 0 ? 0 : 1 - found;
   if (newest_ >= 0) page_.set_memory_step(newest_);
   phase_ = Phase::idle;
   open_ = true;
   log_space();
-  if (!on_disk_) return;
+  if (on_disk_) open_disks(here, start);
+  return "";
+}
+
+/// `here`: the ranks of this node.
+void MemoryTier::open_disks(const std::vector<int>& here, Index start) {
   if (here.front() == context_.host().rank())
     ignore_failure([&] { store::remove_slots_of_others(on_disk_->slots().directory(), here); });
   on_disk_->open(places_.newest_at(PieceAt::disk, start), start);

@@ -32,8 +32,10 @@ namespace trireme::checkpoint {
 
 class MemoryTier {
  public:
-  /// `flat` and `optimizer` are bound and borrowed. `job`: the id of this job. Throws: Error where
-  /// no supervisor says which run this is.
+  /// Throws: Error where no supervisor says which run this is.
+  static void require_supervisor(const Context& context);
+  /// `flat` and `optimizer` are bound and borrowed. `job`: the id of this job. Throws: Error, as
+  /// require_supervisor(), or where other users have taken the directory in memory.
   MemoryTier(const Context& context, FlatParameters& flat, Optimizer& optimizer, std::string job);
 
   /// Bytes of a rank in the memory of its node, beyond what an earlier attempt has reserved for its
@@ -68,12 +70,13 @@ class MemoryTier {
   /// damaged; the content is then undefined.
   ReadReport read(const SnapshotStep& step, SavedScalars& scalars) const;
   /// Collective. Takes the memory of the slots; all but `kept` is forgotten, and on disks all but
-  /// the newest complete step up to `start`, with which training begins. Throws: ConfigurationError
-  /// on all ranks when there is too little memory.
-  void open(const std::optional<SnapshotStep>& kept, Index start);
+  /// the newest complete step up to `start`, with which training begins. Returns why that failed on
+  /// a rank, as where there is too little memory, or "": the same on all of them.
+  std::string open(const std::optional<SnapshotStep>& kept, Index start);
   bool is_open() const { return open_; }
   /// Collective, after construction on all ranks: for --save-memory-partner and --save-local.
-  /// Throws: ConfigurationError on all ranks when none can use the directory of --save-local.
+  /// Throws: ConfigurationError on all ranks when none can use the directory of --save-local in the
+  /// first attempt of a run.
   void connect();
 
   bool due(Index step) const;
@@ -106,6 +109,7 @@ class MemoryTier {
   void fail(const std::string& why);
   void warn(const std::string& why);
   std::vector<int> ranks_of_node() const;
+  void open_disks(const std::vector<int>& here, Index start);
   void note(const std::vector<std::vector<std::string>>& found);
   std::vector<int> ranks_to_fetch(const SnapshotStep& step, PieceAt place) const;
   void remove_slots_of_other_ranks() const;

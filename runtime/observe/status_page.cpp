@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <ctime>
-#include <filesystem>
 #include <new>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/process/host_name.h"
+#include "runtime/core/process/private_directory.h"
 #include "runtime/observe/process_state.h"
 
 namespace trireme::observe {
@@ -60,9 +60,7 @@ std::int64_t coarse_now_ns() { return read_clock(CLOCK_MONOTONIC_COARSE); }
 
 StatusPage::StatusPage(const std::string& directory, int rank, int ranks)
     : path_(page_path(directory, rank)) {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  require(!error, directory, ": ", error.message());
+  make_private_directory(directory);
   mapping_ = PageMapping::create(path_, page_bytes, [&](void* data) {
     page_ = new (data) PageLayout();
     page_->header = header_of(rank, ranks);

@@ -51,6 +51,24 @@ TEST_F(SupervisorCommands, RefusesASecondSupervisor) {
   stop();
 }
 
+// Neither waits for the other: whoever comes second may not go on with a run that was just stopped.
+TEST_F(SupervisorCommands, OfTwoThatAreStartedAtOnceOneIsRefused) {
+  start();
+  BackgroundProcess second(
+      str("exec ", environment(), " TMPDIR=", folder_ / "tmp", " ", supervision("", trainer, "")),
+      folder_ / "second");
+  ASSERT_TRUE(wait_until([&] { return !job_->running() || !second.running(); }));
+  const bool first_is_refused = !job_->running();
+  BackgroundProcess& refused = first_is_refused ? *job_ : second;
+  EXPECT_EQ(refused.wait().exit_code, 1);
+  EXPECT_THAT(read_text(first_is_refused ? log_ : folder_ / "second"),
+              HasSubstr("supervises this run already"));
+  ASSERT_TRUE(wait_until([&] { return durable() > 0; }));
+  EXPECT_EQ(shell(command + " stop " + run_directory() + " --wait 60").exit_code, 0);
+  EXPECT_EQ((first_is_refused ? second : *job_).wait().exit_code, 75);
+  EXPECT_EQ(history().attempts.size(), 1U);
+}
+
 TEST_F(SupervisorCommands, RefusesWhatCannotRunWithOneLineEach) {
   const std::string hosts = folder_.write("hosts", "a\nb\n");
   fs::create_directories(folder_ / "other");

@@ -21,7 +21,7 @@ class Hangs : public SupervisedRun {
     return nlohmann::json::parse(read_text(paths().attempt(attempt) + "/verdict.json"));
   }
   std::string pages() const {
-    return supervisor::pages_directory(supervisor::key_of(paths(), history().run),
+    return supervisor::pages_directory(paths(), supervisor::key_of(paths(), history().run),
                                        history().attempts.back().began.attempt);
   }
   observe::PageState page_of(int rank) const {

@@ -30,7 +30,7 @@ class NodeHangs : public SupervisedRun {
     ASSERT_TRUE(wait_until([&] { return durable() > 0 || !job_->running(); })) << output();
     ASSERT_TRUE(job_->running()) << output();
     const std::string copies =
-        supervisor::copies_directory(supervisor::key_of(paths(), history().run), 1);
+        supervisor::copies_directory(paths(), supervisor::key_of(paths(), history().run), 1);
     ASSERT_TRUE(wait_until([&] { return observe::find_pages(copies).size() == ranks; }));
   }
   /// Descendants of the supervisor that are in the namespace of the processes of a node.
@@ -64,8 +64,9 @@ class NodeHangs : public SupervisedRun {
   /// As it is on its node: the copy of the supervisor is older.
   observe::PageState page_of(int rank) const {
     const std::string key = supervisor::key_of(paths(), history().run);
-    return observe::PageReader(str("/proc/", process_of(rank), "/root",
-                                   observe::page_path(supervisor::pages_directory(key, 1), rank)))
+    return observe::PageReader(
+               str("/proc/", process_of(rank), "/root",
+                   observe::page_path(supervisor::pages_directory(paths(), key, 1), rank)))
         .read();
   }
   /// In a step, whose limit is short.

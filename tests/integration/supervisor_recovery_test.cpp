@@ -2,6 +2,7 @@
 // with the bits of one that nothing disturbed, and nothing is left behind.
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -179,11 +180,11 @@ TEST_F(AutoSaves, RestartAfterEveryWayInWhichAJobCanEnd) {
 
 /// Waits until a rank of the attempt has begun to load, and stops it. Its process; 0: it had
 /// loaded.
-pid_t stop_a_loading_rank(const std::string& pages) {
+pid_t stop_a_loading_rank(const std::function<std::string()>& pages) {
   std::string found;
   const auto phase = [](const std::string& path) { return observe::PageReader(path).read().phase; };
   const auto look = [&] {
-    for (const std::string& path : observe::find_pages(pages)) try {
+    for (const std::string& path : observe::find_pages(pages())) try {
         if (phase(path) >= observe::Phase::load) found = path;
       } catch (const Error&) {  // it is being made
       }
@@ -215,7 +216,8 @@ TEST_F(Supervised, RestartsAfterAKillOfARankThatLoads) {
     if (HasFatalFailure()) return;
     kill(rank_processes().front(), SIGKILL);
     ++killed;
-    victim = stop_a_loading_rank(supervisor::pages_directory(key, static_cast<Index>(killed) + 1));
+    victim = stop_a_loading_rank(
+        [&] { return supervisor::pages_directory(paths(), key, static_cast<Index>(killed) + 1); });
   }
   ASSERT_NE(victim, 0) << output();
   kill(victim, SIGKILL);

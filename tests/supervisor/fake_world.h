@@ -48,7 +48,9 @@ class FakeWorld : public World, public FakeProgram {
 
   double now() const override { return time; }
   Index date() const override { return wall + static_cast<Index>(time); }
-  bool is_mine() const override { return mine; }
+  std::string loss_of_run() const override {
+    return mine ? "" : "another supervisor has taken over this run";
+  }
   std::vector<Host> hosts() const override {
     at_list_read();
     require(unreadable_lists-- <= 0, "hosts: line 2 is cut");

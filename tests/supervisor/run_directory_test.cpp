@@ -49,5 +49,23 @@ TEST_F(RunDirectory, HasAKeyThatItsCopyHasNot) {
   EXPECT_EQ(key_of(paths_, "run-1"), key_of(Paths(folder_ / "work/../run"), "run-1"));
 }
 
+TEST_F(RunDirectory, KeepsItsKeyWhenItIsRenamedAndItsCopyHasAnother) {
+  const fs::path run = paths_.run, copy = folder_ / "copy", renamed = folder_ / "renamed";
+  fs::create_directories(paths_.folder);
+  LedgerFile(paths_.ledger).append(to_json(SupervisionBegan{0, 1, "host", "run-1", "p"}));
+  const std::string key = key_of(paths_, "run-1");
+  keep_place(paths_, "run-1");
+  fs::copy(run, copy, fs::copy_options::recursive);
+  EXPECT_EQ(key_of(paths_, "run-1"), key);
+  EXPECT_NE(key_of(Paths(copy), "run-1"), key);
+  keep_place(Paths(copy), "run-1");
+  fs::rename(run, renamed);
+  EXPECT_EQ(key_of(Paths(renamed), "run-1"), key);
+  keep_place(Paths(renamed), "run-1");
+  fs::rename(renamed, folder_ / "again");
+  EXPECT_EQ(key_of(Paths(folder_ / "again"), "run-1"), key);
+  EXPECT_NE(key_of(Paths(copy), "run-1"), key);
+}
+
 }  // namespace
 }  // namespace trireme::supervisor::test

@@ -21,7 +21,8 @@ std::vector<std::string> names_of(const std::vector<Host>& hosts) {
 
 Supervisor::Watch Supervisor::begin_attempt(const AttemptPlan& plan) {
   enter(State::launch);
-  require(world_.is_mine(), "another supervisor has taken over this run: no attempt is started");
+  const std::string loss = world_.loss_of_run();
+  require(loss.empty(), loss, ": no attempt is started");
   const std::vector<Index> durable = world_.durable_steps();
   Watch watch;
   watch.began = watch.last_sign = watch.looked_for_hosts = world_.now();

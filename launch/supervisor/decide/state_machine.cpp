@@ -244,9 +244,9 @@ double Supervisor::grace_s(const Watch& watch) const {
 /// Acts on requests to stop and on hangs. True: the attempt is to be ended by force.
 bool Supervisor::must_end(Watch& watch) {
   const double now = world_.now();
-  if (!world_.is_mine()) {
+  if (const std::string loss = world_.loss_of_run(); !loss.empty()) {
     world_.end_all();
-    throw Error("another supervisor has taken over this run: the job is ended");
+    throw Error(loss + ": the job is ended");
   }
   if (stop_ == 0 && settings_.time_limit_s > 0 && now - began_ >= settings_.time_limit_s) {
     world_.say("--time-limit is over");

@@ -97,8 +97,8 @@ class World {
   virtual double now() const = 0;  // seconds, steady: does not jump
   virtual Index date() const = 0;  // seconds since 1970, which may jump
 
-  /// Whether this process is still the supervisor of the run.
-  virtual bool is_mine() const = 0;
+  /// Why this process is no longer the supervisor of the run; empty: it is.
+  virtual std::string loss_of_run() const = 0;
   /// Hosts at hand, spares included; empty: this machine only, or an empty list. Throws: Error.
   virtual std::vector<Host> hosts() const = 0;
   /// Measures which of these hosts, new to this supervisor or returned, may not be used; thorough:

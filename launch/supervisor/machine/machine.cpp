@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -15,6 +14,7 @@
 #include "launch/supervisor/machine/preflight_figures.h"
 #include "launch/supervisor/machine/processes.h"
 #include "runtime/core/require_call.h"
+#include "runtime/core/text/one_line.h"
 #include "runtime/store/file.h"
 #include "runtime/store/lease/lease.h"
 
@@ -76,14 +76,16 @@ Machine::~Machine() {
     end_all();
     remove_file(paths_.stop);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "trireme run: %s\n", error.what());
+    say(error.what());
   }
   ::close(signals_);
 }
 
 History Machine::take_over(const std::string& new_run_id) {
   History history = read_history(paths_);
-  key_ = key_of(paths_, history.run.empty() ? new_run_id : history.run);
+  const std::string run_id = history.run.empty() ? new_run_id : history.run;
+  key_ = key_of(paths_, run_id);
+  keep_place(paths_, run_id);
   shown_ = node_states(history, date());
   const int ended = end_all_with(run_variable + "=" + key_);
   if (ended > 0) say(str("ended ", ended, " processes of an attempt whose supervisor died"));
@@ -101,10 +103,13 @@ double Machine::now() const {
 
 Index Machine::date() const { return date_now(); }
 
-bool Machine::is_mine() const {
-  if (now() - mine_checked_ < lease_check_s) return true;
+std::string Machine::loss_of_run() const {
+  if (now() - mine_checked_ < lease_check_s) return "";
   mine_checked_ = now();
-  return lease_->held();
+  if (lease_->held()) return "";
+  const std::optional<std::string> other = supervisor_of(paths_);
+  return other ? *other + " has taken over this run"
+               : paths_.folder + " was moved or removed, or the lock in it";
 }
 
 std::vector<Host> Machine::hosts() const { return read_hosts(options_.hosts, options_.slots); }
@@ -159,10 +164,7 @@ void Machine::show_nodes(const std::vector<NodeState>& states,
   }
 }
 
-void Machine::say(const std::string& line) {
-  std::fflush(stdout);
-  std::fprintf(stderr, "trireme run: %s\n", line.c_str());
-}
+void Machine::say(const std::string& line) { terminal_.say(printable(line)); }
 
 void Machine::notify(const std::string& event, const Json& details) {
   Variables variables = {"TRIREME_EVENT=" + event, "TRIREME_DETAILS=" + to_text(details),

@@ -17,6 +17,7 @@
 #include "launch/supervisor/machine/rank_watch.h"
 #include "launch/supervisor/machine/run_directory.h"
 #include "launch/supervisor/machine/side_program.h"
+#include "launch/supervisor/machine/terminal.h"
 
 namespace trireme::supervisor {
 
@@ -54,7 +55,7 @@ class Machine : public World {
 
   double now() const override;
   Index date() const override;
-  bool is_mine() const override;
+  std::string loss_of_run() const override;
   std::vector<Host> hosts() const override;
   std::unique_ptr<Pending<Fitness>> preflight(const std::vector<Host>& hosts,
                                               bool thorough) override;
@@ -95,9 +96,9 @@ class Machine : public World {
   void drop_fault_request();
   Words watch_ranks(const AttemptPlan& plan);
   void read_output();
-  void echo(std::string_view text) const;
   void reap();
 
+  Terminal terminal_;  // outlives all that says something
   const Job job_;
   const MachineOptions options_;
   const Paths paths_;
@@ -106,7 +107,8 @@ class Machine : public World {
   std::unique_ptr<FaultDesk> faults_;  // null: none are taken
   std::vector<NodeState> shown_;       // in nodes.json
   std::string key_;
-  int signals_ = -1;  // signalfd
+  PrivateDirectories own_;  // of the attempt
+  int signals_ = -1;        // signalfd
   SideStatuses side_statuses_;
 
   // Of the attempt.
@@ -121,6 +123,7 @@ class Machine : public World {
   OomKills oom_kills_;  // when it began
   MetricsTail metrics_;
   bool printed_ = false;
+  std::vector<char> read_buffer_ = std::vector<char>(std::size_t{1} << 16);
   std::vector<std::string> slow_;          // ranks, when it ended
   std::unique_ptr<RankWatch> rank_watch_;  // null where no connections can be taken
 

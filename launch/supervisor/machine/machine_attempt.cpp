@@ -46,7 +46,7 @@ void Machine::start(const AttemptPlan& plan) {
   hosts_ = plan.hosts;
   ranks_ = plan.slots > 0 ? plan.slots * std::ssize(plan.hosts) : plan.ranks;
   remove_private_directories(key_);
-  const PrivateDirectories own = make_private_directories(key_, plan.attempt);
+  own_ = make_private_directories(key_, plan.attempt);
   log_ =
       std::make_unique<OutputLog>(paths_.attempt(plan.attempt) + "/output.log", options_.log_bytes);
   reader_ = EvidenceReader();
@@ -60,8 +60,8 @@ void Machine::start(const AttemptPlan& plan) {
   pipe_ = ends[0];
   ::fcntl(pipe_, F_SETFL, O_NONBLOCK);
   const Launch launch{options_.mpirun,
-                      own.scratch,
-                      own.shared,
+                      own_.scratch,
+                      own_.shared,
                       options_.remote_shell,
                       {run_variable, "TRIREME_ATTEMPT", "TRIREME_HEALTH", "TRIREME_ALLOW_CHAOS",
                        "TRIREME_PAGES", "TRIREME_PAGES_TO", "TRIREME_PAGES_AGENT"}};
@@ -111,10 +111,9 @@ Sight Machine::look(double seconds) {
 }
 
 void Machine::read_output() {
-  char buffer[1 << 16];
   constexpr int most_reads = 16;  // then other things have their turn
   for (int i = 0; i < most_reads && pipe_ >= 0; ++i) {
-    const ssize_t bytes = ::read(pipe_, buffer, sizeof buffer);
+    const ssize_t bytes = ::read(pipe_, read_buffer_.data(), read_buffer_.size());
     if (bytes < 0 && errno == EINTR) continue;
     if (bytes < 0) return;
     if (bytes == 0) {
@@ -122,25 +121,11 @@ void Machine::read_output() {
       pipe_ = -1;
       return;
     }
-    const std::string_view text(buffer, static_cast<std::size_t>(bytes));
+    const std::string_view text(read_buffer_.data(), static_cast<std::size_t>(bytes));
     printed_ = true;
     reader_.read(text);
     log_->write(text);
-    if (options_.echo) echo(text);
-  }
-}
-
-/// A terminal or pipe that takes nothing for a second loses lines, which the log has.
-void Machine::echo(std::string_view text) const {
-  constexpr std::size_t never_blocks = 4096;  // PIPE_BUF
-  constexpr int most_ms = 1000;
-  while (!text.empty()) {
-    pollfd out = {STDOUT_FILENO, POLLOUT, 0};
-    if (::poll(&out, 1, most_ms) != 1 || (out.revents & POLLOUT) == 0) return;
-    const ssize_t written =
-        ::write(STDOUT_FILENO, text.data(), std::min(text.size(), never_blocks));
-    if (written <= 0) return;
-    text.remove_prefix(static_cast<std::size_t>(written));
+    if (options_.echo) terminal_.show(text);
   }
 }
 

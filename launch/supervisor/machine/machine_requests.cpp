@@ -50,7 +50,7 @@ void Machine::take_fault() {
   try {
     if (!is_pending(paths_)) return;
     const std::optional<FaultOrder> order =
-        faults_->read({mpirun_, attempt_, date(), pages_directory(key_, attempt_), hosts_,
+        faults_->read({mpirun_, attempt_, date(), pages_in(own_.shared), hosts_,
                        hosts_.empty() ? 0 : spare_hosts()});
     if (!order) return;
     append(to_json(order->fault));  // before anything is done

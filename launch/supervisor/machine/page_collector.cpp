@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <set>
 #include <sstream>
 
@@ -20,6 +19,7 @@
 
 #include "launch/supervisor/machine/clock.h"
 #include "launch/supervisor/machine/new_token.h"
+#include "runtime/core/process/private_directory.h"
 #include "runtime/core/require_call.h"
 #include "runtime/observe/page_mapping.h"
 #include "runtime/observe/remote/page_copy.h"
@@ -134,9 +134,7 @@ struct PageCollector::Copy {
 PageCollector::PageCollector(std::string directory, int ranks)
     : directory_(std::move(directory)), ranks_(ranks) {
   copies_.resize(static_cast<std::size_t>(ranks));
-  std::error_code error;
-  std::filesystem::create_directories(directory_, error);
-  require(!error, directory_, ": ", error.message());
+  make_private_directory(directory_);
   address_.token = new_token();
   address_.addresses = own_addresses();
   listen();

@@ -1,9 +1,12 @@
 #include "launch/supervisor/machine/run_directory.h"
 
 #include <algorithm>
+#include <climits>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <iostream>
+#include <utility>
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -12,6 +15,9 @@
 #include "trireme/core/error.h"
 
 #include "launch/supervisor/machine/metrics_tail.h"
+#include "runtime/core/process/private_directory.h"
+#include "runtime/core/require_call.h"
+#include "runtime/core/text/one_line.h"
 #include "runtime/store/file.h"
 #include "runtime/store/inspect/inspect.h"
 #include "runtime/store/lease/lease.h"
@@ -33,11 +39,6 @@ std::optional<LeaseHolder> holder_of(const Paths& paths) {
   return sight ? store::parse_lease_holder(sight->text) : std::nullopt;
 }
 
-bool certainly_lives(const LeaseHolder& holder) {
-  const LeaseHolder self = LeaseHolder::self("");
-  return holder.boot == self.boot && holder.processes == self.processes && !holder.certainly_gone();
-}
-
 std::vector<fs::path> entries_of(const std::string& folder, const std::string& prefix) {
   std::vector<fs::path> found;
   std::error_code missing;
@@ -52,18 +53,38 @@ std::string scratch_root() {
 }
 std::string shared_root() { return fs::is_directory("/dev/shm") ? "/dev/shm" : scratch_root(); }
 
-std::string make_private(const std::string& root, const std::string& name) {
-  std::string path = root + "/" + name;
-  require(::mkdir(path.c_str(), 0700) == 0, path,
-          " cannot be made: is there one of another user, or is ", root, " full?");
-  return path;
-}
-
+/// The beginning of a name below scratch_root() or shared_root(); random letters follow.
 std::string private_name(const std::string& key, Index attempt) {
   return fmt::format("{}{}-a{}", private_prefix, key, attempt);
 }
 std::string shared_name(const std::string& key, Index attempt) {
   return private_name(key, attempt) + (scratch_root() == shared_root() ? "-shared" : "");
+}
+
+/// Empty: there is none.
+std::string noted_place(const Paths& paths) {
+  try {
+    return read_whole(paths.place, PATH_MAX);
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+/// Where the run was when it was first supervised. Where a run of this id is there still, this one
+/// is a copy, and has a place of its own.
+std::string place_of(const Paths& paths, const std::string& run_id) {
+  const std::string place = noted_place(paths);
+  if (place.empty() || place == paths.run) return paths.run;
+  return read_history(Paths(place)).run == run_id ? paths.run : place;
+}
+
+/// Of the user whose run it is, who may be another than the one who asks.
+std::string find_shared(const Paths& paths, const std::string& key, Index attempt) {
+  const std::string prefix = shared_root() + "/" + shared_name(key, attempt) + "-";
+  struct stat run {};
+  require_call(::stat(paths.folder.c_str(), &run) == 0, paths.folder);
+  const std::vector<std::string> found = private_directories(prefix, run.st_uid);
+  return found.empty() ? prefix + "gone" : found.front();
 }
 
 /// --train-iters of the newest checkpoint; -1: unknown.
@@ -102,7 +123,8 @@ Paths::Paths(const std::string& directory)
       ledger(folder + "/attempts.jsonl"),
       nodes(folder + "/nodes.json"),
       stop(folder + "/stop"),
-      preflight(folder + "/preflight.json") {}
+      preflight(folder + "/preflight.json"),
+      place(folder + "/place") {}
 
 std::string Paths::attempt(Index number) const {
   return fmt::format("{}/{}{:04}", folder, attempt_prefix, number);
@@ -111,16 +133,23 @@ std::string Paths::attempt(Index number) const {
 std::unique_ptr<Lease> take_run(const Paths& paths) {
   fs::create_directories(paths.folder);
   const auto holder = holder_of(paths);
-  require(!holder || !certainly_lives(*holder), paths.run, ": ", holder ? holder->described() : "",
+  require(!holder || !holder->certainly_lives(), paths.run, ": ", holder ? holder->described() : "",
           " supervises this run already");
   LeaseOptions at_once;
   at_once.wait_s = 0;
+  bool said = false;
+  const auto waits = [&] {  // for one of another machine, whose lock changes while it runs
+    if (const auto other = holder_of(paths); other && !std::exchange(said, true))
+      std::cerr << "trireme: " << paths.run << ": waits to see whether "
+                << printable(other->described()) << " still runs\n";
+    return false;
+  };
   try {
-    return std::make_unique<Lease>(paths.folder, "trireme-run", at_once);
-  } catch (const Error&) {
+    return std::make_unique<Lease>(paths.folder, "trireme-run", at_once, waits);
+  } catch (const Error& error) {
     const auto other = holder_of(paths);
-    throw Error(str(paths.run, ": ", other ? other->described() : "another process",
-                    " supervises this run already"));
+    throw Error(str(paths.run, ": ",
+                    other ? other->described() + " supervises this run already" : error.what()));
   }
 }
 
@@ -204,27 +233,35 @@ void forget_attempts(const Paths& paths, Index newest) {
 }
 
 std::string key_of(const Paths& paths, const std::string& run_id) {
-  return fmt::format("{:016x}", std::hash<std::string>()(run_id + '\n' + paths.run));
+  return fmt::format("{:016x}", std::hash<std::string>()(run_id + '\n' + place_of(paths, run_id)));
+}
+
+void keep_place(const Paths& paths, const std::string& run_id) {
+  const std::string place = place_of(paths, run_id);
+  if (noted_place(paths) != place) replace_file(paths.place, place);
 }
 
 PrivateDirectories make_private_directories(const std::string& key, Index attempt) {
-  return {make_private(scratch_root(), private_name(key, attempt)),
-          make_private(shared_root(), shared_name(key, attempt))};
+  return {make_new_private_directory(scratch_root() + "/" + private_name(key, attempt)),
+          make_new_private_directory(shared_root() + "/" + shared_name(key, attempt))};
 }
 
-std::string pages_directory(const std::string& key, Index attempt) {
-  return shared_root() + "/" + shared_name(key, attempt) + "/pages";
-}
+std::string pages_in(const std::string& shared) { return shared + "/pages"; }
+std::string copies_in(const std::string& shared) { return shared + "/copies"; }
 
-std::string copies_directory(const std::string& key, Index attempt) {
-  return shared_root() + "/" + shared_name(key, attempt) + "/copies";
+std::string pages_directory(const Paths& paths, const std::string& key, Index attempt) {
+  return pages_in(find_shared(paths, key, attempt));
+}
+std::string copies_directory(const Paths& paths, const std::string& key, Index attempt) {
+  return copies_in(find_shared(paths, key, attempt));
 }
 
 void remove_private_directories(const std::string& key) {
   for (const std::string& root : {scratch_root(), shared_root()})
-    for (const fs::path& entry : entries_of(root, private_prefix + key + "-a")) {
+    for (const std::string& directory :
+         private_directories(root + "/" + private_prefix + key + "-a")) {
       std::error_code ignored;
-      fs::remove_all(entry, ignored);
+      fs::remove_all(directory, ignored);
     }
 }
 

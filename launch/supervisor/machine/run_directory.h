@@ -20,7 +20,7 @@ namespace trireme::supervisor {
 /// Names in RUN/supervisor.
 struct Paths {
   explicit Paths(const std::string& run);
-  std::string run, folder, ledger, nodes, stop, preflight;
+  std::string run, folder, ledger, nodes, stop, preflight, place;
   std::string attempt(Index number) const;  // "RUN/supervisor/attempt-0007"
 };
 
@@ -55,17 +55,24 @@ bool training_is_finished(const Job& job);
 /// Removes folders of attempts before the last ten.
 void forget_attempts(const Paths& paths, Index newest);
 
-/// Directories of this machine for one attempt: what Open MPI writes there goes with it.
+/// Directories of this machine for one attempt: what Open MPI writes there goes with it. Other
+/// users can neither foresee their names nor enter them.
 struct PrivateDirectories {
   std::string scratch, shared;  // on disk, in memory
 };
-/// Of this run and no other, also not of a copy of it.
+/// Of this run and no other: a directory that is renamed keeps its key, a copy of one has its own.
+/// `run_id`: of the ledger.
 std::string key_of(const Paths& paths, const std::string& run_id);
+/// Notes where the run was first, from which its key is made.
+void keep_place(const Paths& paths, const std::string& run_id);
 PrivateDirectories make_private_directories(const std::string& key, Index attempt);
-/// Where the ranks of an attempt write their status pages on this machine.
-std::string pages_directory(const std::string& key, Index attempt);
-/// Where the supervisor keeps copies of those of other machines.
-std::string copies_directory(const std::string& key, Index attempt);
+/// Where in the shared one ranks write their status pages, those of other machines too at that
+/// path; and where the supervisor keeps copies of those.
+std::string pages_in(const std::string& shared);
+std::string copies_in(const std::string& shared);
+/// Those of an attempt that runs on this machine; no directory where none does.
+std::string pages_directory(const Paths& paths, const std::string& key, Index attempt);
+std::string copies_directory(const Paths& paths, const std::string& key, Index attempt);
 /// Of all attempts of the run.
 void remove_private_directories(const std::string& key);
 

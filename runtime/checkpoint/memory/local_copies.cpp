@@ -13,6 +13,7 @@
 #include "runtime/checkpoint/memory/votes.h"
 #include "runtime/checkpoint/storage_wait.h"
 #include "runtime/comm/page_of.h"
+#include "runtime/core/process/private_directory.h"
 #include "runtime/store/file.h"
 
 namespace trireme::checkpoint {
@@ -62,12 +63,12 @@ LocalCopies::LocalCopies(const Context& context, const std::string& key, const S
                          const std::string& node)
     : context_(context), page_(comm::page_of(context.host().mesh, no_page_)), slots_("", 0, 0) {
   const std::string& disk = context.options().checkpoint.save_local;
-  slots_ =
-      Slots(store::local_snapshot_directory(disk, key, node), context.host().rank(), mine.bytes());
   try {
     std::error_code unknown;
     require(std::filesystem::is_directory(disk, unknown), "there is no such directory");
-    make_directory(store::local_snapshot_directory(disk, key));
+    const std::string directory = store::local_snapshot_directory(disk, key);
+    make_private_directory(directory);
+    slots_ = Slots(directory + "/" + node, context.host().rank(), mine.bytes());
     make_directory(slots_.directory());
     require(::access(slots_.directory().c_str(), W_OK | X_OK) == 0, slots_.directory(),
             " cannot be written to");

@@ -57,7 +57,7 @@ bool PageConnection::send(PageMessage kind, std::int32_t rank, std::string_view 
 
 bool PageConnection::receive(std::size_t most) {
   constexpr std::size_t at_once = std::size_t{1} << 20;  // then others have their turn
-  std::array<char, 1 << 16> buffer;
+  std::array<char, 1 << 13> buffer;                      // a stack may be small (ulimit -s)
   bytes_.erase(0, std::exchange(begin_, 0));
   for (std::size_t taken = 0; taken < at_once;) {
     const ssize_t bytes = ::recv(socket_, buffer.data(), buffer.size(), MSG_DONTWAIT);

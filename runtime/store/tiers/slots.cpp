@@ -13,6 +13,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/process/private_directory.h"
 #include "runtime/core/require_call.h"
 #include "runtime/core/round_up.h"
 #include "runtime/core/show_bytes.h"
@@ -68,11 +69,11 @@ std::vector<std::string> files_of(const std::string& directory) {
 }  // namespace
 
 std::string snapshot_directory(const std::string& key) {
-  return memory_of_node + "/trireme-" + key + "-snapshots";
+  return private_path(memory_of_node + "/trireme-" + key + "-snapshots");
 }
 
 std::string local_snapshot_directory(const std::string& disk, const std::string& key) {
-  return disk + "/trireme-" + key + "-snapshots";
+  return private_path(disk + "/trireme-" + key + "-snapshots");
 }
 
 std::string local_snapshot_directory(const std::string& disk, const std::string& key,
@@ -149,8 +150,7 @@ void Slots::reserve() {
 // Writing to mapped memory cannot fail, but ends the process where the file system has no page for
 // it: so all pages are taken here.
 void Slots::reserve(int slot) {
-  constexpr mode_t mode = 0700;
-  if (::mkdir(directory_.c_str(), mode) != 0 && errno != EEXIST) fail_call(directory_, "mkdir");
+  make_private_directory(directory_);
   const std::string file = directory_ + "/" + shard(slot);
   const int flags = O_RDWR | O_CREAT | O_CLOEXEC;
   const int descriptor = check_call(

@@ -39,6 +39,8 @@ SlotHeader parse_slot_header(const std::string& text);
 
 /// Directory of the snapshots of a run in the memory of this node. `key`: of the run, as the
 /// supervisor gives it (TRIREME_RUN_KEY). The private directories of attempts have other names.
+/// These directories too are private (core/process/private_directory.h), and have another name
+/// where another user has taken theirs. Throws: Error where all names are taken.
 std::string snapshot_directory(const std::string& key);
 /// Directory of the snapshots of a run on a disk of a node: a folder in `disk` (--save-local), in
 /// which each node has one of its own, so that nodes may also share a disk.

@@ -1,0 +1,35 @@
+// Terminal: standard output and standard error of a supervisor, which must not wait for them:
+// whoever reads may have stopped, as a terminal after Ctrl-S, a pager or a connection that stalls.
+// A thread writes; what is not taken in time is dropped, and how much is said.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace trireme::supervisor {
+
+class Terminal {
+ public:
+  /// Bytes that wait for the reader at most.
+  static constexpr std::size_t most_waiting = std::size_t{1} << 20;
+
+  /// Both are borrowed.
+  explicit Terminal(int output = 1, int errors = 2);
+  /// Waits a second at most for a reader to take what is left.
+  ~Terminal();
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  /// Of a job, as it is. Neither waits.
+  void show(std::string_view output);
+  /// A line of the supervisor, without its end, in order with the output before it.
+  void say(const std::string& line);
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;  // of the thread as well, which may wait for its reader for ever
+};
+
+}  // namespace trireme::supervisor

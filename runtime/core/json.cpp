@@ -3,6 +3,7 @@
 #include "runtime/core/json.h"
 
 #include <algorithm>
+#include <cctype>
 #include <limits>
 
 #include <nlohmann/json.hpp>
@@ -18,12 +19,67 @@ namespace {
 
 using nlohmann::ordered_json;
 
+/// What the parser complains of. `position`: bytes that it has read; `token`: the last of them.
+struct Complaint {
+  std::size_t position;
+  const std::string& token;
+  const nlohmann::detail::exception& error;
+
+  bool has(std::string_view words) const {
+    return std::string_view(error.what()).find(words) != std::string_view::npos;
+  }
+  bool is_overflow() const { return has("number overflow"); }
+  /// Where the token begins.
+  std::size_t begin() const { return position - std::min(position, token.size()); }
+};
+
+/// Whether the byte before `position` is of a NaN or an Infinity: its first letter, or its second
+/// where that is "nan", which begins as "null" does.
+bool is_number_that_is_none(std::string_view text, std::size_t position) {
+  for (const std::size_t back : {1, 2}) {
+    if (position < back || position - back >= text.size()) continue;
+    std::string word;
+    for (const char c : text.substr(position - back, 3)) word += static_cast<char>(std::tolower(c));
+    if (word == "nan" || word == "inf") return true;
+  }
+  return false;
+}
+
+/// U+D800 to U+DFFF, as bytes of UTF-8 would have it.
+bool is_surrogate_of_three_bytes(std::string_view text, std::size_t second) {
+  return second > 0 && second < text.size() && text[second - 1] == '\xed' &&
+         static_cast<unsigned char>(text[second]) >= 0xA0;
+}
+
+/// Empty: there is no more to say than where.
+std::string reason_of(const Complaint& complaint, std::string_view text) {
+  if (complaint.has("surrogate")) return "half of a surrogate pair";
+  if (complaint.has("ill-formed UTF-8"))
+    return is_surrogate_of_three_bytes(text, complaint.position - 1) ? "half of a surrogate pair"
+                                                                     : "not UTF-8";
+  if (complaint.has("control character")) return "a control character that is not escaped";
+  if (is_number_that_is_none(text, complaint.position)) return "JSON has no NaN and no Infinity";
+  if (complaint.has("unexpected end of input")) return "it ends too early";
+  return "";
+}
+
+/// `where`: a part of the message, as " in member 'a'".
+[[noreturn]] void refuse(const Complaint& complaint, std::string_view text,
+                         const std::string& where = "") {
+  if (complaint.is_overflow())
+    throw Error(str("the number ", one_line(complaint.token, most_of_a_name), " at byte ",
+                    complaint.begin() + 1, where, " is too large"));
+  const std::string reason = reason_of(complaint, text);
+  throw Error(str("this is not JSON at byte ", complaint.position, where,
+                  reason.empty() ? "" : ": " + reason));
+}
+
 /// Receives the parser's events. `open_` are the arrays and objects around the next value. A
 /// container is added to its parent when it opens, and the parent does not grow until it closes, so
 /// the pointers stay valid.
 class Builder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit Builder(const JsonLimits& limits) : limits_(limits) {}
+  Builder(std::string_view text, const JsonLimits& limits) : text_(text), limits_(limits) {}
   Json take() { return std::move(root_); }
 
   bool null() override { return add(Json()); }
@@ -53,9 +109,9 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     open_.pop_back();
     return true;
   }
-  bool parse_error(std::size_t position, const std::string&,
-                   const nlohmann::detail::exception&) override {
-    throw Error(str("this is not JSON at byte ", position));
+  bool parse_error(std::size_t position, const std::string& token,
+                   const nlohmann::detail::exception& error) override {
+    refuse({position, token, error}, text_);
   }
 
  private:
@@ -85,6 +141,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
             twin == names.end() ? "" : one_line(*twin, most_of_a_name));
   }
 
+  std::string_view text_;
   JsonLimits limits_;
   Index values_ = 0;
   Json root_;
@@ -94,8 +151,9 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
 /// Keeps the texts of some members of the outermost object.
 class TextsOfMembers : public nlohmann::json_sax<nlohmann::json> {
  public:
-  TextsOfMembers(std::span<const std::string> names, std::vector<std::string>& texts)
-      : names_(names), texts_(texts), found_(names.size()) {
+  TextsOfMembers(std::string_view text, std::span<const std::string> names,
+                 std::vector<std::string>& texts)
+      : text_(text), names_(names), texts_(texts), found_(names.size()) {
     texts_.resize(names.size());
   }
 
@@ -119,6 +177,7 @@ class TextsOfMembers : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override { return leave(); }
   bool key(std::string& name) override {
     if (depth_ != 1) return true;
+    member_ = name;
     const auto found = std::find(names_.begin(), names_.end(), name);
     if (found != names_.end()) {
       wanted_ = static_cast<std::size_t>(found - names_.begin());
@@ -127,10 +186,22 @@ class TextsOfMembers : public nlohmann::json_sax<nlohmann::json> {
     }
     return true;
   }
-  bool parse_error(std::size_t position, const std::string&,
-                   const nlohmann::detail::exception&) override {
-    throw Error(str("this is not JSON at byte ", position));
+  /// JSON has no largest number: one that a double cannot hold is skipped, where it is not wanted.
+  bool parse_error(std::size_t position, const std::string& token,
+                   const nlohmann::detail::exception& error) override {
+    const Complaint complaint{position, token, error};
+    if (complaint.is_overflow() && other("a number")) {
+      too_large_ = {complaint.begin(), token.size()};
+      return false;
+    }
+    refuse(complaint, text_,
+           member_.empty() ? "" : str(" in member '", one_line(member_, most_of_a_name), "'"));
   }
+  /// A number at which the parser had to stop: its first byte and how many it has.
+  struct Number {
+    std::size_t begin = 0, bytes = 0;
+  };
+  const Number& too_large() const { return too_large_; }
   void check_all() const {
     for (std::size_t i = 0; i < names_.size(); ++i)
       require(found_[i], "there is no member '", names_[i], "'");
@@ -155,8 +226,11 @@ class TextsOfMembers : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
+  std::string_view text_;
   std::span<const std::string> names_;
   std::vector<std::string>& texts_;
+  std::string member_;
+  Number too_large_;
   std::vector<bool> found_;
   std::size_t wanted_ = none;  // the member whose value comes next
   Index depth_ = 0;
@@ -202,16 +276,24 @@ std::string to_text(const Json& json) {
 Json parse_json(std::string_view text, const JsonLimits& limits) {
   require(static_cast<Index>(text.size()) <= limits.text_bytes, "the text has ", text.size(),
           " bytes, more than ", limits.text_bytes);
-  Builder builder(limits);
+  Builder builder(text, limits);
   require(nlohmann::json::sax_parse(text, &builder), "this is not JSON");
   return builder.take();
 }
 
 void read_texts(std::string_view text, std::span<const std::string> names,
                 std::vector<std::string>& texts) {
-  TextsOfMembers reader(names, texts);
-  require(nlohmann::json::sax_parse(text, &reader), "this is not JSON");
-  reader.check_all();
+  std::string shorter;  // the text, where it has numbers that are too large
+  for (;;) {
+    texts.clear();
+    TextsOfMembers reader(text, names, texts);
+    if (nlohmann::json::sax_parse(text, &reader)) return reader.check_all();
+    const auto [begin, bytes] = reader.too_large();
+    require(bytes > 0, "this is not JSON");
+    if (shorter.empty()) shorter = text;
+    shorter.replace(begin, bytes, std::string(bytes - 1, ' ') + "0");
+    text = shorter;
+  }
 }
 
 }  // namespace trireme

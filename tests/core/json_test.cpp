@@ -51,8 +51,17 @@ TEST(ReadTexts, SaysWhatIsMissingWrongOrThereTwice) {
   EXPECT_EQ(message("{\"text\": \"a\", \"text\": \"b\"}"), "two members are called text");
   EXPECT_EQ(message("\"text\""), "this is text, not a JSON object");
   EXPECT_EQ(message("[{\"text\": \"a\"}]"), "this is an array, not a JSON object");
-  EXPECT_EQ(message("{\"text\": \"\\ud800\"}"), "this is not JSON at byte 17");
-  EXPECT_EQ(message("{\"text\": \"a\""), "this is not JSON at byte 13");
+  EXPECT_EQ(message("{\"text\": \"\\ud800\"}"),
+            "this is not JSON at byte 17 in member 'text': half of a surrogate pair");
+  EXPECT_EQ(message("{\"text\": \"a\""),
+            "this is not JSON at byte 13 in member 'text': it ends too early");
+  EXPECT_EQ(message("{\"text\": \"a\", \"b\": \"\xed\xa0\x80\"}"),
+            "this is not JSON at byte 22 in member 'b': half of a surrogate pair");
+  EXPECT_EQ(message("{\"text\": \"a\", \"b\": -Infinity}"),
+            "this is not JSON at byte 21 in member 'b': JSON has no NaN and no Infinity");
+  EXPECT_EQ(message("{\"text\": 1e400}"), "member 'text' is a number, not text");
+  EXPECT_EQ(texts_of("{\"a\": 1e400, \"text\": \"b\", \"c\": [-2E999]}", {"text"}),
+            std::vector<std::string>{"b"});
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ TEST(SidecarFile, NamesTheMemberThatIsWrong) {
   EXPECT_EQ(with("true", "1"), "a.json: 'append_eod' is not true or false");
   EXPECT_EQ(with("corpus\":1", "corpus\":2"), "a.json: has format 2; known is 1");
   EXPECT_EQ(with("[\"text\"", "[7"), "a.json: 'json_keys' has an element that is not text");
-  EXPECT_EQ(with("}", ""), "a.json: this is not JSON at byte 209");
+  EXPECT_EQ(with("}", ""), "a.json: this is not JSON at byte 209: it ends too early");
   EXPECT_THAT(with("\"tokens\":100", "\"tokens\":99"),
               HasSubstr("a.json: is of 1 documents with 99 tokens, but a.bin has 1 with 100"));
 }

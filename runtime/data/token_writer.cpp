@@ -11,6 +11,8 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "trireme/core/error.h"
@@ -46,7 +48,7 @@ class Descriptor {
   ~Descriptor() {
     if (number_ >= 0) ::close(number_);
   }
-  Descriptor(const Descriptor&) = delete;
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
   Descriptor& operator=(const Descriptor&) = delete;
 
   bool write(const std::byte* data, std::size_t bytes, off_t at) const {
@@ -62,7 +64,23 @@ class Descriptor {
   bool sync() const {
     return repeat_while_interrupted([&] { return ::fsync(number_); }) == 0;
   }
-  bool close() { return ::close(std::exchange(number_, -1)) == 0; }
+  bool is_plain() const {
+    struct stat status {};
+    return ::fstat(number_, &status) == 0 && S_ISREG(status.st_mode);
+  }
+  bool clear() const {
+    return repeat_while_interrupted([&] { return ::ftruncate(number_, 0); }) == 0;
+  }
+  bool lock() const {
+    return repeat_while_interrupted([&] { return ::flock(number_, LOCK_EX | LOCK_NB); }) == 0 ||
+           errno != EWOULDBLOCK;  // a file system without locks has no more to give
+  }
+  bool is_at(const std::string& path) const {
+    struct stat own {
+    }, there{};
+    return ::fstat(number_, &own) == 0 && ::lstat(path.c_str(), &there) == 0 &&
+           own.st_dev == there.st_dev && own.st_ino == there.st_ino;
+  }
 
  private:
   int number_;
@@ -72,11 +90,14 @@ void remove_if_there(const std::string& path) {
   require_call(::unlink(path.c_str()) == 0 || errno == ENOENT, path, ": cannot be removed");
 }
 
-// A file that is being written under PATH.tmp, and is renamed to PATH when it is complete.
+// A file that is being written under PATH.tmp, and is renamed to PATH when it is complete. That
+// name may be left from a process that was killed, so it is taken over; but not from one that still
+// has it, nor what another program has put there.
 class NewFile {
  public:
-  explicit NewFile(const std::string& path)
-      : path_(path), file_(temporary(), O_WRONLY | O_CREAT | O_TRUNC, unwritable) {}
+  explicit NewFile(const std::string& path) : NewFile(path, open_locked(path + ".tmp")) {
+    check(file_.clear());
+  }
   ~NewFile() {
     if (!renamed_) ::unlink(temporary().c_str());
   }
@@ -94,9 +115,9 @@ class NewFile {
     write(&value, sizeof value);
   }
   /// Makes the content durable, still under the temporary name.
-  void close() {
+  void sync() {
     flush();
-    check(file_.sync() && file_.close());
+    check(file_.sync());
   }
   /// Removes the file that an earlier run left under this name.
   void remove_old() const { remove_if_there(path_); }
@@ -109,6 +130,17 @@ class NewFile {
   static constexpr const char* unwritable = ": cannot be written";
   static constexpr std::size_t most_buffered = 1 << 18;
 
+  NewFile(std::string path, Descriptor file) : path_(std::move(path)), file_(std::move(file)) {}
+  /// A lock ends with its process, however that ends.
+  static Descriptor open_locked(const std::string& path) {
+    constexpr int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK;  // waits for no pipe
+    for (;;) {
+      Descriptor file(path, flags, unwritable);
+      require(file.is_plain(), path, ": is no plain file");
+      require(file.lock(), path, ": another process writes it");
+      if (file.is_at(path)) return file;  // else its writer has just ended
+    }
+  }
   std::string temporary() const { return path_ + ".tmp"; }
   void check(bool good) const { require_call(good, temporary(), unwritable); }
   void put(const std::byte* data, std::size_t bytes) {
@@ -148,7 +180,7 @@ class Folder {
 struct TokenFileWriter::State {
   std::string prefix;
   TokenType type;
-  NewFile bin, index;
+  NewFile index, bin;  // the index first: who has it has all of the prefix
   Folder folder;
   std::vector<Index> documents;  // tokens of each that has ended
   Index open = 0;                // tokens of the one that has not
@@ -157,8 +189,8 @@ struct TokenFileWriter::State {
   State(const std::string& prefix_, TokenType type_)
       : prefix(prefix_),
         type(type_),
-        bin(prefix_ + ".bin"),
         index(prefix_ + ".idx"),
+        bin(prefix_ + ".bin"),
         folder(prefix_) {}
 
   template <class Token>
@@ -211,10 +243,10 @@ void TokenFileWriter::finish(const std::string& sidecar) {
   if (!sidecar.empty()) {
     beside.emplace(sidecar_path(s.prefix));
     beside->write(sidecar.data(), sidecar.size());
-    beside->close();
+    beside->sync();
   }
-  s.bin.close();
-  s.index.close();
+  s.bin.sync();
+  s.index.sync();
   // An index never accompanies another run's .bin, also when the power goes: until a directory is
   // synced, any of its changes may be lost, and others not.
   s.index.remove_old();

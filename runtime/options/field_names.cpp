@@ -61,6 +61,7 @@ constexpr FieldName all_names[] = {
     {"PrepareOptions::append_eod", "--append-eod"},
     {"PrepareOptions::prepend_bos", "--prepend-bos"},
     {"PrepareOptions::inputs", "--input"},
+    {"PrepareOptions::format", "--format"},
     {"PrepareOptions::json_keys", "--json-keys"},
     {"PrepareOptions::prefix", "--output"},
     {"TextEncoder::hash", "--tokenizer"},

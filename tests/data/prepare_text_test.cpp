@@ -234,10 +234,16 @@ TEST_F(PrepareText, NamesTheLineAndTheMember) {
   EXPECT_EQ(line("{\"txt\": 1}"), "a.jsonl: line 3: there is no member 'text'");
   EXPECT_EQ(line("{\"text\": null}"), "a.jsonl: line 3: member 'text' is null, not text");
   EXPECT_EQ(line("{\"text\": [\"a\"]}"), "a.jsonl: line 3: member 'text' is an array, not text");
-  EXPECT_EQ(line("{\"text\": \"a\"} {}"), "a.jsonl: line 3: this is not JSON at byte 15");
-  EXPECT_EQ(line("{\"text\": \"\xff\"}"), "a.jsonl: line 3: this is not JSON at byte 11");
-  EXPECT_EQ(line("{\"text\": \"a\", \"score\": NaN}"),
-            "a.jsonl: line 3: this is not JSON at byte 24");
+  EXPECT_EQ(line("{\"text\": \"a\"} {}"),
+            "a.jsonl: line 3: this is not JSON at byte 15 in member 'text'");
+  EXPECT_EQ(line("{\"text\": \"\xff\"}"),
+            "a.jsonl: line 3: this is not JSON at byte 11 in member 'text': not UTF-8");
+  EXPECT_EQ(
+      line("{\"text\": \"a\", \"score\": NaN}"),
+      "a.jsonl: line 3: this is not JSON at byte 24 in member 'score': JSON has no NaN and no "
+      "Infinity");
+  EXPECT_THAT(line("{\n \"text\": \"a\"\n}"),
+              testing::EndsWith("an object on several lines? `jq -c .` makes lines"));
   EXPECT_EQ(line(""), "there is no document with text");
 }
 
@@ -293,6 +299,46 @@ TEST_F(PrepareText, ReplacesAnEarlierResultButNoOtherFile) {
               testing::StartsWith("out.json: exists, and is not the sidecar"));
   EXPECT_EQ(folder_.read("out.json"), mine);
   EXPECT_EQ(TokenFile(folder_ / "out").tokens(), 5);
+}
+
+TEST_F(PrepareText, RefusesWhatIsNoTextUnlessItIsAskedFor) {
+  using namespace std::string_literals;
+  const std::string zip = folder_.write("a.txt", "PK\x03\x04\x14\0\0\0"s);
+  EXPECT_THAT(refusal({zip}),
+              testing::AllOf(testing::StartsWith("a.txt: is a zip archive; give its text"),
+                             testing::HasSubstr("PrepareOptions::format text")));
+  const std::string packed = folder_.write("b.gz", gzip("\xfd\x37zXZ\0\0\4"s));
+  EXPECT_THAT(refusal({packed}), testing::StartsWith("b.gz: is xz data"));
+  const std::string page = folder_.write("c.jsonl.gz", "<html>not found</html>");
+  EXPECT_THAT(refusal({page}), testing::StartsWith("c.jsonl.gz: is no gzip or zstd data"));
+  options_.format = TextFormat::text;
+  EXPECT_EQ(prepare({zip}).text_bytes, 8);
+}
+
+TEST_F(PrepareText, ReplacesNoTokensOfAnotherProgram) {
+  const std::string text = folder_.write("a", "text");
+  for (const auto& [name, reason] :
+       {std::pair("out.bin", "exists, and has no index out.idx: it may be of another program"),
+        std::pair("out.idx", "exists, and is no index of token files")}) {
+    folder_.write(name, "of another program");
+    EXPECT_THAT(message_of(folder_, [&] { prepare({text}); }),
+                testing::StartsWith(str(name, ": ", reason)));
+    EXPECT_EQ(folder_.read(name), "of another program");
+    std::filesystem::remove(folder_ / name);
+  }
+  // What a preparation that was killed between two names has left.
+  folder_.write("out.bin", "tokens");
+  folder_.write("out.idx.tmp", "");
+  prepare({text});
+  EXPECT_EQ(TokenFile(folder_ / "out").tokens(), 4);
+  std::filesystem::create_directory(folder_ / "folder");
+  options_.inputs = {text};
+  for (const auto& [prefix, reason] :
+       {std::pair(folder_ / "folder", " is a directory: give the beginning of a name in it"),
+        std::pair(std::string("/dev/full"), " is no plain file")}) {
+    options_.prefix = prefix;
+    EXPECT_THAT(message_of([&] { check(options_, encoder_); }), testing::HasSubstr(reason));
+  }
 }
 
 TEST_F(PrepareText, ReadsAPipeWhoseWriterComesLater) {

@@ -2,12 +2,15 @@
 #include "trireme/data/token_file.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <numeric>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "trireme/core/error.h"
 
@@ -265,17 +268,54 @@ TEST(TokenFileWriter, LeavesNothingBehindUnlessItFinishes) {
   }
   EXPECT_EQ(folder.files(), 0u);
   EXPECT_EQ(message_of(folder, [&] { TokenFileWriter writer(folder / "no/a", TokenType::u8); }),
-            "no/a.bin.tmp: cannot be written: No such file or directory");
+            "no/a.idx.tmp: cannot be written: No such file or directory");
 }
 
-TEST(TokenFileWriter, SaysThatTheDiskIsFull) {
+TEST(TokenFileWriter, SaysThatThereIsNoSpace) {
   const ScratchDirectory folder;
-  std::filesystem::create_symlink("/dev/full", folder / "a.bin.tmp");
   TokenFileWriter writer(folder / "a", TokenType::u8);
   writer.add(Document{1});
   writer.end_document();
-  EXPECT_EQ(message_of(folder, [&] { writer.finish(); }),
-            "a.bin.tmp: cannot be written: No space left on device");
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  const std::string message = message_of(folder, [&] { writer.finish(); });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_EQ(message, "a.bin.tmp: cannot be written: File too large");
+}
+
+TEST(TokenFileWriter, IsTheOnlyOneOfItsPrefix) {
+  const ScratchDirectory folder;
+  {
+    TokenFileWriter first(folder / "a", TokenType::u8);
+    first.add(Document{1, 2});
+    EXPECT_EQ(message_of(folder, [&] { TokenFileWriter(folder / "a", TokenType::u8); }),
+              "a.idx.tmp: another process writes it");
+    first.end_document();
+    first.finish();
+  }
+  EXPECT_EQ(TokenFile(folder / "a").tokens(), 2);
+  folder.write("a.idx.tmp", "of a process that was killed");
+  TokenFileWriter second(folder / "a", TokenType::u8);
+  second.add(Document{1, 2, 3});
+  second.end_document();
+  second.finish();
+  EXPECT_EQ(TokenFile(folder / "a").tokens(), 3);
+}
+
+TEST(TokenFileWriter, WritesNothingWhereALinkOrAPipeLeadsElsewhere) {
+  const ScratchDirectory folder;
+  folder.write("thesis", "three years of work");
+  std::filesystem::create_symlink(folder / "thesis", folder / "a.bin.tmp");
+  EXPECT_EQ(message_of(folder, [&] { TokenFileWriter(folder / "a", TokenType::u8); }),
+            "a.bin.tmp: cannot be written: Too many levels of symbolic links");
+  EXPECT_EQ(folder.read("thesis"), "three years of work");
+  ASSERT_EQ(::mkfifo((folder / "b.idx.tmp").c_str(), 0600), 0);
+  EXPECT_EQ(message_of(folder, [&] { TokenFileWriter(folder / "b", TokenType::u8); }),
+            "b.idx.tmp: cannot be written: No such device or address");
 }
 
 }  // namespace

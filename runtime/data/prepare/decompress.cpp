@@ -24,6 +24,7 @@ class Plain final : public TextStream {
     rest_.remove_prefix(bytes);
     return static_cast<Index>(bytes);
   }
+  bool is_compressed() const override { return false; }
 
  private:
   InputFile& file_;

@@ -15,6 +15,7 @@ class TextStream {
   /// Fills `out` as far as there is text. Returns the bytes; 0 at the end. Throws: Error that names
   /// the file and the byte where it cannot be read, is truncated or damaged.
   virtual Index read(char* out, Index most) = 0;
+  virtual bool is_compressed() const { return true; }
 };
 
 /// `file` is borrowed.

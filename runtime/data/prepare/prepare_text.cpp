@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include "runtime/data/prepare/ordered_work.h"
 #include "runtime/data/prepare/sidecar.h"
 #include "runtime/data/prepare/text_reader.h"
+#include "runtime/data/token_layout.h"
 
 namespace trireme::data {
 namespace {
@@ -75,7 +77,9 @@ class BatchEncoder {
         join(texts_);
         add_document(texts_.front(), out);
       } catch (const Error& error) {
-        throw Error(str(batch.name, ": line ", line, ": ", error.what()));
+        const bool only_opens = text.find_first_not_of(" \t\r{[") == std::string_view::npos;
+        throw Error(str(batch.name, ": line ", line, ": ", error.what(),
+                        only_opens ? "; an object on several lines? `jq -c .` makes lines" : ""));
       }
     }
   }
@@ -159,6 +163,31 @@ Index check_inputs(const std::vector<std::string>& inputs) {
   return has_pipe ? 0 : total;
 }
 
+/// What another program has written is not replaced. A file of tokens has no mark of its own: it is
+/// one where it has an index, or the beginnings that a preparation which was killed has left.
+void check_outputs(const std::string& prefix) {
+  namespace fs = std::filesystem;
+  std::error_code unknown;
+  const fs::file_status there = fs::status(prefix, unknown);
+  require(!fs::exists(there) || fs::is_regular_file(there), "PrepareOptions::prefix ", prefix,
+          fs::is_directory(there) ? " is a directory: give the beginning of a name in it"
+                                  : " is no plain file, but the beginning of names is asked for");
+  const auto is_one_of_ours = [](const std::string& path, std::string_view first) {
+    std::ifstream file(path, std::ios::binary);
+    std::string begin(first.size(), ' ');
+    return file.read(begin.data(), static_cast<std::streamsize>(begin.size())) && begin == first;
+  };
+  const std::string_view magic(token_layout::magic, sizeof token_layout::magic);
+  const bool has_index = fs::exists(prefix + ".idx", unknown);
+  require(!has_index || is_one_of_ours(prefix + ".idx", magic), prefix,
+          ".idx: exists, and is no index of token files; choose another PrepareOptions::prefix");
+  require(
+      !fs::exists(prefix + ".bin", unknown) || has_index ||
+          fs::exists(prefix + ".idx.tmp", unknown) || fs::exists(sidecar_path(prefix), unknown),
+      prefix, ".bin: exists, and has no index ", prefix,
+      ".idx: it may be of another program; choose another PrepareOptions::prefix, or remove it");
+}
+
 void check_folder(const std::string& prefix) {
   std::string folder = std::filesystem::path(prefix).parent_path().string();
   if (folder.empty()) folder = ".";
@@ -183,6 +212,7 @@ Index check(const PrepareOptions& options, const TextEncoder& encoder) {
   const std::string sidecar = sidecar_path(options.prefix);
   require(!is_taken(sidecar), sidecar,
           ": exists, and is not the sidecar of token files; choose another PrepareOptions::prefix");
+  check_outputs(options.prefix);
   check_folder(options.prefix);
   return check_inputs(options.inputs);
 }

@@ -6,6 +6,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/show_bytes.h"
+#include "runtime/data/prepare/other_formats.h"
 
 namespace trireme::data {
 namespace {
@@ -55,8 +56,20 @@ void TextReader::open() {
   ended_ = false;
   fill(limits_.batch);
   require(!text_.empty(), file_->name(), ": is empty; leave it out");
+  if (format_ != TextFormat::text) check_is_text();
   json_ = is_json();
   if (json_ && text_.starts_with(byte_order_mark)) text_.erase(0, byte_order_mark.size());
+}
+
+/// What is no text would become a corpus of rubbish without a word.
+void TextReader::check_is_text() const {
+  const std::string& input = inputs_[opened_ - 1];
+  const std::string other = other_format(std::string_view(text_).substr(0, longest_mark), input);
+  require(other.empty(), file_->name(), ": is ", other,
+          "; PrepareOptions::format text takes its bytes as they are");
+  require(stream_->is_compressed() || !ends_with_any(input, {".gz", ".zst"}), file_->name(),
+          ": is no gzip or zstd data, as its name says; PrepareOptions::format text takes it as "
+          "it is");
 }
 
 void TextReader::close() {

@@ -45,6 +45,7 @@ class TextReader {
   void fill(Index wanted);
   void fill_with_lines();
   void fill_with_text();
+  void check_is_text() const;
   bool is_json() const;
 
   std::vector<std::string> inputs_;

@@ -1,10 +1,13 @@
 // Conversion of elements, rectangles of tensors, and files that come back as they were written.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <numeric>
 #include <random>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,6 +23,7 @@
 namespace trireme::safetensors {
 namespace {
 
+using namespace std::string_literals;
 using test::random_tensor;
 using test::RawTensor;
 using test::safetensors_of;
@@ -289,6 +293,27 @@ TEST(SafetensorsReader, NamesTheFileThatEndsEarlyAndTheTensorOfAnotherType) {
       HasSubstr("model.safetensors: ends at byte"));
 }
 
+TEST(SafetensorsReader, RefusesNumbersThatAreInfiniteOrNone) {
+  for (const std::string type : {"F32", "BF16", "F16"})
+    for (const bool nan : {false, true}) {
+      const ScratchDirectory folder;
+      RawTensor bad = random_tensor("model.norm.weight", type, {3, 50}, 1);
+      const std::string bits = type == "F16"    ? "\x00\x7c"s
+                               : type == "BF16" ? "\x80\x7f"s
+                                                : "\x00\x00\x80\x7f"s;
+      bad.bytes.replace(bad.bytes.size() - 2 * bits.size(), bits.size(), bits);
+      if (nan) bad.bytes[bad.bytes.size() - bits.size() - 2] |= 1;
+      folder.write("model.safetensors", safetensors_of({bad}));
+      const Directory directory = open_directory(folder.path());
+      std::vector<float> memory(150);
+      EXPECT_THAT(message_of([&] {
+                    read_rectangles(directory, {whole(directory.tensors.front(), memory.data())},
+                                    1);
+                  }),
+                  HasSubstr(str("tensor model.norm.weight has the value ", nan ? "nan" : "inf")));
+    }
+}
+
 /// Tensors to write whose values are those of `toys`.
 std::vector<WrittenTensor> written(const std::vector<RawTensor>& toys) {
   std::vector<WrittenTensor> tensors;
@@ -329,6 +354,22 @@ TEST(SafetensorsWriter, OneFileOrSeveralComeBackBitForBit) {
     EXPECT_EQ(last, directory.bytes());
     for (const RawTensor& toy : toys) EXPECT_TRUE(bytes_of(directory, toy.name) == toy.bytes);
   }
+}
+
+TEST(SafetensorsWriter, TellsOnceOfEachTensorThatHasNumbersThatAreNone) {
+  const ScratchDirectory folder;
+  const auto of = [](float number) {
+    return [number](Index, Index rows, float* data) { std::fill_n(data, rows * 10, number); };
+  };
+  std::vector<std::string> told;
+  WriteOptions options;
+  options.not_finite = [&](const std::string& tensor, float number) {
+    told.push_back(str(tensor, ' ', number));
+  };
+  write_file(folder / "x",
+             {{"a", {10, 10}, of(1)}, {"b", {10, 10}, of(NAN)}, {"c", {10, 10}, of(-INFINITY)}},
+             options);
+  EXPECT_THAT(told, testing::ElementsAre("b nan", "c -inf"));
 }
 
 TEST(SafetensorsWriter, NamesTheTensorThatATypeCannotHoldAndLeavesNothing) {

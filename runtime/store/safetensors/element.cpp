@@ -4,6 +4,7 @@
 #include <immintrin.h>
 #endif
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -159,6 +160,16 @@ Index from_f32(Element element, const float* from, Index count, void* to) {
       return narrow(from, count, to, float_to_half, half_to_float);
   }
   throw Error(str("no element type ", static_cast<int>(element)));
+}
+
+Index first_not_finite(const float* values, Index count) {
+  constexpr std::uint32_t exponent = 0x7f800000u;
+  const auto is_bad = [](float value) {
+    return (std::bit_cast<std::uint32_t>(value) & exponent) == exponent;
+  };
+  bool any = false;
+  for (Index i = 0; i < count; ++i) any |= is_bad(values[i]);  // by vectors
+  return any ? std::find_if(values, values + count, is_bad) - values : -1;
 }
 
 }  // namespace trireme::safetensors

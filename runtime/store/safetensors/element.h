@@ -33,5 +33,7 @@ void to_f32(Element element, const void* from, Index count, float* to);
 /// The same back, rounded to nearest, ties to even. Returns the index of the first finite number
 /// that becomes infinite, or -1.
 Index from_f32(Element element, const float* from, Index count, void* to);
+/// The index of the first that is infinite or no number, or -1.
+Index first_not_finite(const float* values, Index count);
 
 }  // namespace trireme::safetensors

@@ -215,19 +215,23 @@ void RowReader::convert(const Use& use, const RowBytes& rows) const {
   const Element element = element_of(*r.tensor);
   const Index item = size_bytes(element), first = r.column * item;
   float* to = r.data + (use.row - r.row) * r.row_stride;
+  const auto take = [&](const auto* from, Index count, float* values) {
+    to_f32(element, from, count, values);
+    const Index bad = first_not_finite(values, count);
+    require(bad < 0, "tensor ", r.tensor->name, " has the value ", bad < 0 ? 0 : values[bad],
+            ": the model is damaged, or was after it was trained");
+  };
   if (r.column_stride == 1 && r.columns * item == rows.stride && r.row_stride == r.columns)
-    return to_f32(element, rows.at(0, first), use.rows * r.columns, to);
+    return take(rows.at(0, first), use.rows * r.columns, to);
   if (r.column_stride == 1) {
-    for (Index i = 0; i < use.rows; ++i)
-      to_f32(element, rows.at(i, first), r.columns, to + i * r.row_stride);
+    for (Index i = 0; i < use.rows; ++i) take(rows.at(i, first), r.columns, to + i * r.row_stride);
     return;
   }
   float part[tile][tile];
   for (Index column = 0; column < r.columns; column += tile)
     for (Index row = 0; row < use.rows; row += tile) {
       const Index wide = std::min(tile, r.columns - column), high = std::min(tile, use.rows - row);
-      for (Index i = 0; i < high; ++i)
-        to_f32(element, rows.at(row + i, first + column * item), wide, part[i]);
+      for (Index i = 0; i < high; ++i) take(rows.at(row + i, first + column * item), wide, part[i]);
       for (Index j = 0; j < wide; ++j)
         for (Index i = 0; i < high; ++i)
           to[(row + i) * r.row_stride + (column + j) * r.column_stride] = part[i][j];

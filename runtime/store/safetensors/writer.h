@@ -25,6 +25,8 @@ struct WriteOptions {
   Element element = Element::f32;
   Index max_file_bytes = Index{5'000'000'000};  // of the data of a file; a larger tensor is alone
   std::function<void(Index done, Index total)> progress = {};  // bytes
+  /// A tensor has a number that is infinite or none; it is written as it is.
+  std::function<void(const std::string& tensor, float number)> not_finite = {};
 };
 
 /// Writes `path`, which must not exist, by way of a name of its own (Unfinished). Tensors lie in

@@ -64,7 +64,7 @@ void multiply(float* out) {
 }
 
 template <class F>
-void in_every_order(const F& f) {
+void tiles_in_every_order(const F& f) {
   for (const GridOptions& options :
        {GridOptions{Order::forward, 1}, GridOptions{Order::reverse, 1},
         GridOptions{Order::random, 1}, GridOptions{Order::random, 2}}) {
@@ -75,7 +75,7 @@ void in_every_order(const F& f) {
 }
 
 TEST(TensorCores, MultiplyAsAPlainProductDoes) {
-  in_every_order([] {
+  tiles_in_every_order([] {
     std::vector<float> got(256);
     gpu_launch(multiply, dim3(1), dim3(64), 0, nullptr, got.data());
     cudaStreamSynchronize(nullptr);
@@ -106,7 +106,7 @@ void load_matrices(std::uint32_t* plain, std::uint32_t* transposed) {
 }
 
 TEST(TensorCores, LoadMatricesGivesEachLaneItsPair) {
-  in_every_order([] {
+  tiles_in_every_order([] {
     std::vector<std::uint32_t> plain(128), transposed(128);
     gpu_launch(load_matrices, dim3(1), dim3(32), 32 * 32, nullptr, plain.data(), transposed.data());
     cudaStreamSynchronize(nullptr);

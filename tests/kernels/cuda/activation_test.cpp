@@ -7,8 +7,6 @@ namespace trireme::test {
 namespace {
 
 // Less than a pack, odd, several blocks; and arrays that are not aligned to 16 bytes.
-const std::vector<Index> counts = {0, 1, 3, 4, 1027, 5000};
-const std::vector<Index> shifts = {0, 1};
 const std::vector<Activation> kinds = {Activation::gelu_tanh, Activation::gelu_erf,
                                        Activation::silu};
 

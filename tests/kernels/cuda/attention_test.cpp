@@ -10,7 +10,7 @@ namespace {
 using Doubles = std::vector<double>;
 
 /// What a test runs, and how much of it may differ.
-struct Case {
+struct AttentionCase {
   AttentionShape shape;
   DType dtype = DType::f32;
   AttentionChoice choice = AttentionChoice::automatic;  // on the GPU
@@ -32,7 +32,7 @@ Floats rounded(Floats x, DType dtype) {
   return x;
 }
 
-Inputs inputs(const Case& c) {
+Inputs inputs(const AttentionCase& c) {
   const AttentionShape& s = c.shape;
   const Index rows = s.batch * s.sequence, y_count = rows * s.query_heads * s.head_dim;
   const Index count = rows * (s.query_heads + 2 * s.kv_heads) * s.head_dim;
@@ -51,7 +51,7 @@ Inputs inputs(const Case& c) {
 }
 
 /// What the workspace holds does not matter. It is not compared: the devices want different ones.
-void forward(Bench& b, const Case& c, const Inputs& x) {
+void forward(Bench& b, const AttentionCase& c, const Inputs& x) {
   const AttentionKernels& k = b.kernels().attention;
   Device& device = b.stream().device();
   const AttentionChoice choice =
@@ -64,7 +64,7 @@ void forward(Bench& b, const Case& c, const Inputs& x) {
   k.forward(b.stream(), {c.shape, qkv, y, sums, workspace.data(), c.dtype, choice});
   b.stream().synchronize();
 }
-void backward(Bench& b, const Case& c, const Inputs& x) {
+void backward(Bench& b, const AttentionCase& c, const Inputs& x) {
   const AttentionKernels& k = b.kernels().attention;
   Device& device = b.stream().device();
   const AttentionChoice choice =
@@ -87,7 +87,7 @@ void backward(Bench& b, const Case& c, const Inputs& x) {
 struct Bounds {
   double y = 0, dqkv = 0;
 };
-Bounds mma_bounds(const Case& c, const Inputs& x) {
+Bounds mma_bounds(const AttentionCase& c, const Inputs& x) {
   const AttentionShape& s = c.shape;
   const Index d = s.head_dim, width = (s.query_heads + 2 * s.kv_heads) * d;
   const Index y_width = s.query_heads * d, group = s.query_heads / s.kv_heads;
@@ -122,13 +122,13 @@ Bounds mma_bounds(const Case& c, const Inputs& x) {
           rounding * (c.write == Write::add ? 2 : 1) * *std::max_element(dqkv.begin(), dqkv.end())};
 }
 
-std::string describe(const Case& c) {
+std::string describe(const AttentionCase& c) {
   const AttentionShape& s = c.shape;
   return str("batch ", s.batch, " sequence ", s.sequence, " heads ", s.query_heads, "/", s.kv_heads,
              " of ", s.head_dim, " in ", c.dtype, " by ", name(c.choice));
 }
 
-void attention_agrees(const Case& c) {
+void attention_agrees(const AttentionCase& c) {
   SCOPED_TRACE(describe(c));
   const Inputs x = inputs(c);
   const bool mma = c.choice == AttentionChoice::mma;
@@ -177,7 +177,7 @@ TEST(CudaAttention, AgreesInBf16) {
   attention_agrees({{1, 65, 1, 1, 32}, DType::bf16, AttentionChoice::automatic, Write::assign, 1});
 }
 
-Case by_mma(const AttentionShape& shape, Write write = Write::assign) {
+AttentionCase by_mma(const AttentionShape& shape, Write write = Write::assign) {
   return {.shape = shape, .dtype = DType::bf16, .choice = AttentionChoice::mma, .write = write};
 }
 
@@ -201,7 +201,7 @@ TEST(CudaAttention, OnTensorCoresSharesKeysAmongGroupsOfQueries) {
 }
 
 TEST(CudaAttention, OnTensorCoresStaysFiniteForLargeScores) {
-  Case c = by_mma({1, 97, 1, 1, 64});
+  AttentionCase c = by_mma({1, 97, 1, 1, 64});
   c.range = 12;
   c.tolerance = 3e-5;
   attention_agrees(c);
@@ -209,7 +209,7 @@ TEST(CudaAttention, OnTensorCoresStaysFiniteForLargeScores) {
 
 /// The same passes on a GPU, by one kind of kernels and the other.
 TEST(CudaAttention, OnTensorCoresAgreesWithOrdinaryOnes) {
-  Case c = by_mma({2, 70, 2, 1, 64});
+  AttentionCase c = by_mma({2, 70, 2, 1, 64});
   const Inputs x = inputs(c);
   const Bounds bounds = mma_bounds(c, x);
   const auto results = [&](AttentionChoice choice, auto pass) {
@@ -218,7 +218,7 @@ TEST(CudaAttention, OnTensorCoresAgreesWithOrdinaryOnes) {
     pass(gpu, c, x);
     return gpu.results();
   };
-  using Pass = void (*)(Bench&, const Case&, const Inputs&);
+  using Pass = void (*)(Bench&, const AttentionCase&, const Inputs&);
   for (const auto& [pass, bound] :
        {std::pair<Pass, double>(forward, bounds.y), {backward, bounds.dqkv}})
     expect_close(results(AttentionChoice::mma, pass), results(AttentionChoice::simt, pass),
@@ -231,7 +231,7 @@ TEST(CudaAttention, ANaNShowsInEveryRowThatSeesIt) {
   for (const auto& [dtype, choice] : {std::pair(DType::f32, AttentionChoice::simt),
                                       {DType::bf16, AttentionChoice::simt},
                                       {DType::bf16, AttentionChoice::mma}}) {
-    const Case c{.shape = {1, sequence, 1, 1, head}, .dtype = dtype, .choice = choice};
+    const AttentionCase c{.shape = {1, sequence, 1, 1, head}, .dtype = dtype, .choice = choice};
     SCOPED_TRACE(describe(c));
     Inputs x = inputs(c);
     x.qkv[at((3 * bad + 1) * head + 5)] = std::nanf("");  // of its key
@@ -248,7 +248,7 @@ TEST(CudaAttention, ANaNShowsInEveryRowThatSeesIt) {
 }
 
 TEST(CudaAttention, ChoosesTensorCoresByDefault) {
-  Case c = by_mma({1, 33, 1, 1, 64});
+  AttentionCase c = by_mma({1, 33, 1, 1, 64});
   const Inputs x = inputs(c);
   const auto results = [&](AttentionChoice choice, Index shift) {
     c.choice = choice;

@@ -22,6 +22,9 @@ using Floats = std::vector<float>;
 
 /// What activations and weights are stored in.
 inline const std::vector<DType> storage_types = {DType::f32, DType::bf16};
+/// Numbers of elements with which loops of blocks and vectors end differently, and elements before
+/// the first one.
+inline const std::vector<Index> counts = {0, 1, 3, 4, 31, 1027, 5000}, shifts = {0, 1};
 
 /// The GPU of this test program.
 std::unique_ptr<Device> open_gpu();
@@ -114,6 +117,7 @@ struct Bf16Tolerance {
   double units = 1;     // of the last place, by which one element may differ
   double share = 0.02;  // of all bf16 elements, which may differ at all; two always may
 };
+inline constexpr Bf16Tolerance exactly = {0, 0};
 
 /// The distance of bf16 numbers around x.
 inline double bf16_unit(double x) { return std::ldexp(1.0, std::max(std::ilogb(x), -126) - 7); }

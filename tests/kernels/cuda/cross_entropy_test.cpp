@@ -6,12 +6,13 @@
 namespace trireme::test {
 namespace {
 
-struct Shape {
+struct LogitShape {
   Index rows, columns, padded_columns, row_stride;
 };
 // One column, less than a pack, odd strides (rows begin anywhere), more than one pack a thread.
-const std::vector<Shape> shapes = {{1, 1, 1, 1},      {3, 2, 3, 5},          {7, 101, 101, 101},
-                                   {5, 97, 104, 104}, {3, 5003, 5011, 5013}, {2, 0, 8, 8}};
+const std::vector<LogitShape> logit_shapes = {{1, 1, 1, 1},          {3, 2, 3, 5},
+                                              {7, 101, 101, 101},    {5, 97, 104, 104},
+                                              {3, 5003, 5011, 5013}, {2, 0, 8, 8}};
 
 std::vector<std::int32_t> targets_of(Index rows, Index columns, Index first) {
   std::vector<std::int32_t> targets;
@@ -26,7 +27,7 @@ TEST(CudaCrossEntropy, PartialsAndGradientsAgree) {
     for (const Index shift : {0, 1, 3})
       expect_agree(
           [&](Bench& b) {
-            for (const Shape& s : shapes)
+            for (const LogitShape& s : logit_shapes)
               for (const bool in_place : {false, true}) {
                 const Index first = 50;
                 void* logits =

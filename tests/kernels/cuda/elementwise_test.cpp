@@ -9,9 +9,6 @@ namespace trireme::test {
 namespace {
 
 // Less than a pack, odd, several blocks; and arrays that are not aligned to 16 bytes.
-const std::vector<Index> counts = {0, 1, 3, 4, 31, 1027, 5000};
-const std::vector<Index> shifts = {0, 1};
-const Bf16Tolerance exactly = {0, 0};
 
 TEST(CudaElementwise, SumsAreExact) {
   for (const DType dtype : storage_types)

@@ -6,9 +6,6 @@
 namespace trireme::test {
 namespace {
 
-const std::vector<Index> shifts = {0, 1};
-const Bf16Tolerance exactly = {0, 0};
-
 /// A few tokens often, most once or never, some outside of [first, first + 40).
 std::vector<std::int32_t> tokens_of(Index rows) {
   std::vector<std::int32_t> tokens;
@@ -19,14 +16,14 @@ std::vector<std::int32_t> tokens_of(Index rows) {
 
 // Less than a pack, odd, several blocks of channels, several runs of rows to merge, an odd number
 // of them.
-const std::vector<std::pair<Index, Index>> shapes = {{0, 4},   {1, 1},    {33, 5},  {70, 36},
-                                                     {9, 516}, {40, 131}, {5000, 8}};
+const std::vector<std::pair<Index, Index>> embedding_shapes = {
+    {0, 4}, {1, 1}, {33, 5}, {70, 36}, {9, 516}, {40, 131}, {5000, 8}};
 
 TEST(CudaEmbedding, RowsArePickedExactly) {
   for (const DType dtype : storage_types)
     expect_agree(
         [&](Bench& b) {
-          for (const auto& [rows, channels] : shapes)
+          for (const auto& [rows, channels] : embedding_shapes)
             for (const Index shift : shifts) {
               const std::int32_t* tokens = b.put(tokens_of(rows));
               const void* table = b.put(random_floats(40 * channels, "table"), dtype, shift);
@@ -53,7 +50,7 @@ TEST(CudaEmbedding, GradientsAreAddedInTheOrderOfRows) {
     Workspace workspace;
     expect_agree(
         [&](Bench& b) {
-          for (const auto& [rows, channels] : shapes)
+          for (const auto& [rows, channels] : embedding_shapes)
             for (const Index shift : shifts) {
               const std::int32_t* tokens = b.put(tokens_of(rows));
               const void* dy = b.put(random_floats(rows * channels, "dy"), dtype, shift);

@@ -6,7 +6,7 @@
 namespace trireme::test {
 namespace {
 
-struct Case {
+struct GemmCase {
   Index m, n, k;
 };
 
@@ -24,7 +24,7 @@ struct Variant {
   Index pad = 3, shift = 0;
 };
 
-void run(Bench& b, Gemm p) {
+void run_gemm(Bench& b, Gemm p) {
   Device& device = b.stream().device();
   const Buffer workspace = device.allocate(gemm_workspace_bytes(device.traits(), p));
   p.workspace = workspace.data();
@@ -33,7 +33,7 @@ void run(Bench& b, Gemm p) {
 }
 
 // Rows are longer than what is multiplied; what lies between them must stay.
-void products_agree(const Case& c, const Variant& v) {
+void products_agree(const GemmCase& c, const Variant& v) {
   SCOPED_TRACE(str("m ", c.m, " n ", c.n, " k ", c.k, " transposed ", v.ta == Transpose::yes,
                    v.tb == Transpose::yes, " add ", v.write == Write::add, " bias ", v.with_bias,
                    ' ', v.types.operands, " to ", v.types.result));
@@ -52,7 +52,7 @@ void products_agree(const Case& c, const Variant& v) {
         Gemm p{c.m, c.n, c.k, x, lda, v.ta, y, ldb, v.tb, z, ldc, v.write, bias};
         p.dtype = operands;
         p.result = result;
-        run(b, p);
+        run_gemm(b, p);
       },
       1e-6);
 }
@@ -62,7 +62,7 @@ TEST(CudaGemm, EveryTransposeAgrees) {
     for (const Transpose ta : {Transpose::no, Transpose::yes})
       for (const Transpose tb : {Transpose::no, Transpose::yes})
         for (const Write write : {Write::assign, Write::add})
-          for (const Case& c : {Case{1, 1, 1}, {5, 3, 7}, {17, 33, 20}})
+          for (const GemmCase& c : {GemmCase{1, 1, 1}, {5, 3, 7}, {17, 33, 20}})
             products_agree(c, {ta, tb, write, false, types});
 }
 
@@ -91,7 +91,8 @@ TEST(CudaGemm, WithoutAnInnerDimensionAssignsZerosOrTheBias) {
 
 // What follows a product. m is not a multiple of anything; n is, where cuBLASLt asks for it. Fused,
 // GELU is taken of the sum before it is rounded to bf16, or after: that shows in the last places.
-void epilogues_agree(const Case& c, Epilogue epilogue, bool with_bias, Types types, Index shift) {
+void epilogues_agree(const GemmCase& c, Epilogue epilogue, bool with_bias, Types types,
+                     Index shift) {
   SCOPED_TRACE(str("m ", c.m, " n ", c.n, " k ", c.k, " epilogue ", static_cast<int>(epilogue),
                    " bias ", with_bias, ' ', types.operands, " to ", types.result, " shift ",
                    shift));
@@ -113,14 +114,14 @@ void epilogues_agree(const Case& c, Epilogue epilogue, bool with_bias, Types typ
         p.gelu_input = b.put(random_floats(c.m * c.n, "x", -3, 3), types.result, shift);
         p.dtype = types.operands;
         p.result = types.result;
-        run(b, p);
+        run_gemm(b, p);
       },
       2e-6, {.units = 4, .share = 1});
 }
 
 TEST(CudaGemm, GeluAndItsGradientAgreeWhereTheyAreFusedAndWhereNot) {
   for (const Types& types : {f32, bf16, bf16_to_f32})
-    for (const Case& c : {Case{5, 16, 7}, {3, 7, 9}, {17, 24, 0}})
+    for (const GemmCase& c : {GemmCase{5, 16, 7}, {3, 7, 9}, {17, 24, 0}})
       for (const Index shift : {0, 1}) {
         epilogues_agree(c, Epilogue::gelu, true, types, shift);
         epilogues_agree(c, Epilogue::gelu, false, types, shift);
@@ -128,7 +129,7 @@ TEST(CudaGemm, GeluAndItsGradientAgreeWhereTheyAreFusedAndWhereNot) {
       }
 }
 
-void bias_gradients_agree(const Case& c, DType operands, Write write, Write write_gradient) {
+void bias_gradients_agree(const GemmCase& c, DType operands, Write write, Write write_gradient) {
   SCOPED_TRACE(str("m ", c.m, " n ", c.n, " k ", c.k, " of ", operands));
   expect_agree(
       [&](Bench& b) {
@@ -147,14 +148,14 @@ void bias_gradients_agree(const Case& c, DType operands, Write write, Write writ
         p.bias_gradient = b.put(random_floats(c.m, "bias gradient"));
         p.write_bias_gradient = write_gradient;
         p.dtype = operands;
-        run(b, p);
+        run_gemm(b, p);
       },
       2e-6);
 }
 
 TEST(CudaGemm, TheBiasGradientComesWithThatOfTheWeight) {
   for (const DType operands : storage_types)
-    for (const Case& c : {Case{5, 3, 7}, {16, 24, 33}, {9, 5, 0}})
+    for (const GemmCase& c : {GemmCase{5, 3, 7}, {16, 24, 33}, {9, 5, 0}})
       for (const Write write : {Write::assign, Write::add})
         for (const Write gradient : {Write::assign, Write::add})
           bias_gradients_agree(c, operands, write, gradient);

@@ -10,9 +10,8 @@ namespace {
 
 // One element, less than a warp, odd, several packs a thread, several slabs; too wide for shared
 // memory.
-const std::vector<std::pair<Index, Index>> shapes = {{1, 1},   {3, 5},    {5, 4},     {70, 33},
-                                                     {67, 40}, {19, 264}, {41, 1024}, {2, 2056}};
-const std::vector<Index> shifts = {0, 1};
+const std::vector<std::pair<Index, Index>> norm_shapes = {
+    {1, 1}, {3, 5}, {5, 4}, {70, 33}, {67, 40}, {19, 264}, {41, 1024}, {2, 2056}};
 
 Floats zeros(Index count) { return Floats(static_cast<std::size_t>(count)); }
 
@@ -50,7 +49,7 @@ TEST(CudaNorm, ForwardAgreesWithAndWithoutTheResidual) {
     for (const NormKind kind : {NormKind::layer, NormKind::rms})
       expect_agree(
           [&](Bench& b) {
-            for (const auto& [rows, channels] : shapes)
+            for (const auto& [rows, channels] : norm_shapes)
               for (const Index shift : shifts)
                 for (const bool residual : {false, true})
                   run_forward(b, {kind, rows, channels, shift, residual, dtype});
@@ -114,7 +113,7 @@ TEST(CudaNorm, AllGradientsAgree) {
     for (const NormKind kind : {NormKind::layer, NormKind::rms})
       expect_agree(
           [&](Bench& b) {
-            for (const auto& [rows, channels] : shapes)
+            for (const auto& [rows, channels] : norm_shapes)
               for (const Index shift : shifts)
                 run_backward(b, {kind, rows, channels, shift, Wanted::everything, Write::assign,
                                  true, dtype});

@@ -9,14 +9,14 @@ namespace trireme::test {
 namespace {
 
 // Less than a pack, odd, more than a tile, exactly one.
-const std::vector<Index> counts = {0, 1, 3, 4, 1027, 5000, ListedRange::tile};
+const std::vector<Index> range_counts = {0, 1, 3, 4, 1027, 5000, ListedRange::tile};
 
-/// Ranges of all counts, `gap` elements apart; parameters begin `parameter_shift` elements off,
-/// state `state_shift`.
+/// Ranges of all range_counts, `gap` elements apart; parameters begin `parameter_shift` elements
+/// off, state `state_shift`.
 std::vector<UpdateRange> ranges_of(Index gap, Index parameter_shift, Index state_shift) {
   std::vector<UpdateRange> ranges;
   Index begin = gap;
-  for (const Index count : counts) {
+  for (const Index count : range_counts) {
     ranges.push_back(
         {{begin, count}, begin + parameter_shift, begin + state_shift, count % 2 == 0 ? 0.1 : 0.0});
     begin += count + gap;
@@ -42,16 +42,16 @@ DeviceList<UpdateRange> without_first(const DeviceList<UpdateRange>& list,
   return {list.ranges + 1, list.count - 1, list.tiles - ranges.front().tiles()};
 }
 
-struct Case {
+struct UpdateCase {
   Index gap, parameter_shift, state_shift, array_shift;
 };
 // All aligned; ranges at odd places, alike in all arrays or not; arrays at odd addresses.
-const std::vector<Case> cases = {{16, 0, 0, 0}, {5, 0, 0, 0},  {5, 0, 4, 0},  {8, 0, 1, 0},
-                                 {16, 0, 0, 1}, {16, 4, 0, 0}, {16, 3, 3, 0}, {5, 4, 4, 0}};
+const std::vector<UpdateCase> cases = {{16, 0, 0, 0}, {5, 0, 0, 0},  {5, 0, 4, 0},  {8, 0, 1, 0},
+                                       {16, 0, 0, 1}, {16, 4, 0, 0}, {16, 3, 3, 0}, {5, 4, 4, 0}};
 
 template <class F>
 void in_every_case(Bench& b, F f) {
-  for (const Case& c : cases) {
+  for (const UpdateCase& c : cases) {
     const std::vector<UpdateRange> ranges = ranges_of(c.gap, c.parameter_shift, c.state_shift);
     const DeviceList<UpdateRange> list = put_list(b, ranges);
     f(list, c.array_shift, false);
@@ -126,7 +126,7 @@ TEST(CudaOptimizer, ASkippedStepChangesNothing) {
 TEST(CudaOptimizer, SumsOfSquaresAgreeInFp64) {
   expect_agree(
       [](Bench& b) {
-        for (const Case& c : cases) {
+        for (const UpdateCase& c : cases) {
           std::vector<ListedRange> ranges;
           for (const UpdateRange& range : ranges_of(c.gap, 0, 0)) ranges.push_back(range);
           const DeviceList<ListedRange> list = put_list(b, ranges);

@@ -10,8 +10,9 @@ struct Heads {
   Index sequence, heads, head_dim, row_stride;
 };
 // Odd halves, columns that are left alone, more items than threads.
-const std::vector<Heads> shapes = {{1, 1, 2, 2},   {3, 2, 6, 17},     {5, 2, 8, 24}, {5, 2, 16, 40},
-                                   {4, 3, 16, 49}, {2, 20, 64, 1400}, {2, 0, 8, 8}};
+const std::vector<Heads> head_shapes = {{1, 1, 2, 2},   {3, 2, 6, 17},  {5, 2, 8, 24},
+                                        {5, 2, 16, 40}, {4, 3, 16, 49}, {2, 20, 64, 1400},
+                                        {2, 0, 8, 8}};
 
 void run_rotary(Bench& b, const Heads& s, Rotary::Direction direction, DType dtype, Index shift) {
   const Index rows = 2 * s.sequence, count = rows * s.row_stride;
@@ -37,7 +38,7 @@ TEST(CudaRotary, TurnsBothWaysInPlaceAndNot) {
     for (const Index shift : {0, 1})
       expect_agree(
           [&](Bench& b) {
-            for (const Heads& s : shapes)
+            for (const Heads& s : head_shapes)
               for (const auto direction : {Rotary::Direction::forward, Rotary::Direction::backward})
                 run_rotary(b, s, direction, dtype, shift);
           },

@@ -304,9 +304,11 @@ TEST_F(PrepareText, ReplacesAnEarlierResultButNoOtherFile) {
 TEST_F(PrepareText, RefusesWhatIsNoTextUnlessItIsAskedFor) {
   using namespace std::string_literals;
   const std::string zip = folder_.write("a.txt", "PK\x03\x04\x14\0\0\0"s);
-  EXPECT_THAT(refusal({zip}),
-              testing::AllOf(testing::StartsWith("a.txt: is a zip archive; give its text"),
-                             testing::HasSubstr("PrepareOptions::format text")));
+  EXPECT_THAT(
+      refusal({zip}),
+      testing::AllOf(testing::StartsWith(
+                         "a.txt: is a zip archive; give its text through a pipe: unzip -p a.txt"),
+                     testing::HasSubstr("PrepareOptions::format text")));
   const std::string packed = folder_.write("b.gz", gzip("\xfd\x37zXZ\0\0\4"s));
   EXPECT_THAT(refusal({packed}), testing::StartsWith("b.gz: is xz data"));
   const std::string page = folder_.write("c.jsonl.gz", "<html>not found</html>");

@@ -214,7 +214,12 @@ Index check(const PrepareOptions& options, const TextEncoder& encoder) {
           ": exists, and is not the sidecar of token files; choose another PrepareOptions::prefix");
   check_outputs(options.prefix);
   check_folder(options.prefix);
-  return check_inputs(options.inputs);
+  const Index total = check_inputs(options.inputs);
+  std::error_code unknown;
+  for (const std::string& input : options.inputs)  // at the beginning of a pipe its reader looks
+    if (options.format != TextFormat::text && std::filesystem::is_regular_file(input, unknown))
+      require_text(input);
+  return total;
 }
 
 Sidecar prepare_text(const PrepareOptions& options, const TextEncoder& encoder,

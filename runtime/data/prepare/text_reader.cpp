@@ -37,7 +37,33 @@ bool begins_as_json_line(std::string_view text) {
   return text.starts_with('"') || text.starts_with('}');
 }
 
+/// `input`: as it was given; `begin`: of its text.
+void require_text(const std::string& input, const InputFile& file, const TextStream& stream,
+                  std::string_view begin) {
+  const std::string& name = file.name();
+  const std::string other = other_format(begin, input == "-" ? "FILE" : input);
+  require(other.empty(), name, ": is ", other,
+          "; PrepareOptions::format text takes its bytes as they are");
+  require(stream.is_compressed() || !ends_with_any(name, {".gz", ".zst"}), name,
+          ": is no gzip or zstd data, as its name says; PrepareOptions::format text takes it as "
+          "it is");
+}
+
 }  // namespace
+
+void require_text(const std::string& path) {
+  const Interruption none(-1);
+  InputFile file(path, none);
+  const std::unique_ptr<TextStream> stream = open_text(file);
+  std::string begin(longest_mark, '\0');
+  std::size_t bytes = 0;
+  while (bytes < begin.size()) {
+    const Index more = stream->read(begin.data() + bytes, static_cast<Index>(begin.size() - bytes));
+    if (more == 0) break;
+    bytes += static_cast<std::size_t>(more);
+  }
+  require_text(path, file, *stream, std::string_view(begin).substr(0, bytes));
+}
 
 TextReader::TextReader(std::vector<std::string> inputs, TextFormat format, bool may_cut,
                        const Interruption& interruption, Limits limits)
@@ -56,20 +82,11 @@ void TextReader::open() {
   ended_ = false;
   fill(limits_.batch);
   require(!text_.empty(), file_->name(), ": is empty; leave it out");
-  if (format_ != TextFormat::text) check_is_text();
+  if (format_ != TextFormat::text)
+    require_text(inputs_[opened_ - 1], *file_, *stream_,
+                 std::string_view(text_).substr(0, longest_mark));
   json_ = is_json();
   if (json_ && text_.starts_with(byte_order_mark)) text_.erase(0, byte_order_mark.size());
-}
-
-/// What is no text would become a corpus of rubbish without a word.
-void TextReader::check_is_text() const {
-  const std::string& input = inputs_[opened_ - 1];
-  const std::string other = other_format(std::string_view(text_).substr(0, longest_mark), input);
-  require(other.empty(), file_->name(), ": is ", other,
-          "; PrepareOptions::format text takes its bytes as they are");
-  require(stream_->is_compressed() || !ends_with_any(input, {".gz", ".zst"}), file_->name(),
-          ": is no gzip or zstd data, as its name says; PrepareOptions::format text takes it as "
-          "it is");
 }
 
 void TextReader::close() {

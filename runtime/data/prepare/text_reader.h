@@ -26,6 +26,10 @@ struct TextBatch {
   Index position = 0;  // bytes of all files that have been read so far
 };
 
+/// Looks at how a file begins, within gzip and zstd too: what is no text would become a corpus of
+/// rubbish without a word. Throws: Error that says what it is, or as reading it does.
+void require_text(const std::string& path);
+
 class TextReader {
  public:
   struct Limits {
@@ -45,7 +49,6 @@ class TextReader {
   void fill(Index wanted);
   void fill_with_lines();
   void fill_with_text();
-  void check_is_text() const;
   bool is_json() const;
 
   std::vector<std::string> inputs_;

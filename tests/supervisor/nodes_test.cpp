@@ -64,8 +64,7 @@ TEST(Hosts, ThatAreWrongAreRefusedWithTheirLine) {
   EXPECT_EQ(message("a:0"), "line 1: right is HOST slots=N, N >= 1");
   EXPECT_EQ(message("a\na"), "line 2: a is there twice");
   EXPECT_EQ(message("a cores=4"), "line 1: 'cores=4' has no meaning there; right is HOST slots=N");
-  for (const char* option :
-       {"-oProxyCommand=x", "ann@-oProxyCommand=x", "a;b", "a\x1b[31m", "$(a)"})
+  for (const char* option : {"-v", "ann@-v", "-oProxyCommand=x", "a;b", "a\x1b[31m", "$(a)"})
     EXPECT_THAT(message(option), HasSubstr("is no name of a host")) << option;
   EXPECT_THAT(message("a\x1b[31m"), HasSubstr("'a\\x1b[31m'"));
   EXPECT_EQ(parse_hosts("ann@rack_1-n2.example.org slots=2", 1).front().name,

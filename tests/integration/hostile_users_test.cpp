@@ -60,6 +60,12 @@ class HostileUsers : public SupervisedRun {
   std::string log_of(Index attempt) const {
     return read_text(paths().attempt(attempt) + "/output.log");
   }
+  /// What a job prints reaches the log after its steps reach the file of metrics.
+  void expect_in_log(Index attempt, const std::string& text) const {
+    EXPECT_TRUE(wait_until(
+        [&] { return !job_->running() || log_of(attempt).find(text) != std::string::npos; }));
+    EXPECT_THAT(log_of(attempt), HasSubstr(text));
+  }
   void wait_for_steps(std::size_t attempts, Index after) {
     ASSERT_TRUE(wait_until([&] {
       return !job_->running() || (history().attempts.size() >= attempts && step() > after);
@@ -98,10 +104,10 @@ TEST_F(HostileUsers, CannotHaveFilesOverwrittenBySnapshots) {
   start("", trainer, options());
   wait_for_steps(2, step() + 2 * interval);
   if (HasFatalFailure()) return;
-  EXPECT_THAT(log_of(2), HasSubstr("in " + snapshots + ".2: "));
+  expect_in_log(2, "in " + snapshots + ".2: ");
   kill_a_rank_and_see_it_go_on(2);
   if (HasFatalFailure()) return;
-  EXPECT_THAT(log_of(3), HasSubstr("from memory of the nodes"));
+  expect_in_log(3, "from memory of the nodes");
   stop();
   expect_the_thesis_unchanged();
 }

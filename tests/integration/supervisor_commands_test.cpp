@@ -79,6 +79,18 @@ TEST_F(SupervisorCommands, RefusesWhatCannotRunWithOneLineEach) {
     EXPECT_EQ(count(outcome.output, "\n"), 1) << outcome.output;
     return outcome.output;
   };
+  fs::create_symlink("/nowhere/run", folder_ / "link");
+  EXPECT_THAT(refused("", "true --save " + (folder_ / "link")),
+              HasSubstr("/link: is a link to /nowhere/run, which is not there"));
+  folder_.write("file", "");
+  EXPECT_THAT(refused("", "true --save " + (folder_ / "file/run")),
+              HasSubstr("/file/run: cannot be made: Not a directory"));
+  const Outcome no_scratch =
+      run_shell("TMPDIR=/nowhere " + command + " run -- true --save " + (folder_ / "r"),
+                folder_ / "shell.log");
+  EXPECT_EQ(no_scratch.exit_code, 64);
+  EXPECT_EQ(no_scratch.output,
+            "trireme: TMPDIR /nowhere: cannot be written to: No such file or directory\n");
   EXPECT_THAT(
       refused("--hostfile " + hosts + " --nodes 2 --spares 1", "true --save r"),
       HasSubstr("--nodes 2 and --spares 1 need 3 hosts, but --hostfile " + hosts + " has 2"));

@@ -197,6 +197,7 @@ std::unique_ptr<Job> check(RunArguments& given, const CommandLine& command, cons
     job = std::make_unique<Job>(make_job(program, given.run_dir));
     check_run(*job, read_history(Paths(job->run)));
   });
+  if (problems.empty()) make_run_directory(*job, problems);
   return job;
 }
 

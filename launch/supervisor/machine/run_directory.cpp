@@ -1,8 +1,10 @@
 #include "launch/supervisor/machine/run_directory.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -13,6 +15,7 @@
 #include <unistd.h>
 
 #include "trireme/core/error.h"
+#include "trireme/options/problems.h"
 
 #include "launch/supervisor/machine/metrics_tail.h"
 #include "runtime/core/process/private_directory.h"
@@ -181,6 +184,24 @@ void check_run(const Job& job, const History& history) {
   require(history.program.empty() || history.program == job.name(), job.run, " is a run of ",
           history.program, ", not of ", job.name(), ": give --save another directory");
   if (job.watched && fs::exists(job.run)) summarize_run(job.run);
+}
+
+void make_run_directory(const Job& job, Problems& problems) {
+  const std::string option = str(job.watched ? "--save " : "--run-dir ", job.run, ": ");
+  const Paths paths(job.run);
+  std::error_code failed, unknown;
+  fs::create_directories(paths.folder, failed);
+  if (fs::is_symlink(paths.run, unknown) && !fs::exists(paths.run, unknown))
+    problems.add(option, "is a link to ", fs::read_symlink(paths.run, unknown).string(),
+                 ", which is not there");
+  else if (failed)
+    problems.add(option, "cannot be made: ", failed.message());
+  else if (::access(paths.folder.c_str(), W_OK | X_OK) != 0)
+    problems.add(option, "cannot be written to: ", std::strerror(errno));
+  if (::access(scratch_root().c_str(), W_OK | X_OK) != 0)
+    problems.add("TMPDIR ", scratch_root(), ": cannot be written to: ", std::strerror(errno));
+  static_cast<void>(fs::current_path(failed));
+  if (failed) problems.add("the working directory is gone: ", failed.message());
 }
 
 std::vector<Index> durable_steps(const std::string& run, std::size_t most, Index newest) {

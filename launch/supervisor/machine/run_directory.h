@@ -13,6 +13,7 @@
 
 namespace trireme {
 class Lease;
+class Problems;
 }
 
 namespace trireme::supervisor {
@@ -38,6 +39,10 @@ History read_history(const Paths& paths);
 History history_of(const Paths& paths);
 /// Throws: Error when the directory is not that of a run, or of another program than `job`.
 void check_run(const Job& job, const History& history);
+
+/// Makes the directory of the run, and looks at that in which attempts have theirs ($TMPDIR). Adds
+/// what is wrong with either, or with the working directory.
+void make_run_directory(const Job& job, Problems& problems);
 
 /// As the job has written it (store/tiers/time_line.h).
 Started started_from(const Paths& paths, Index attempt);

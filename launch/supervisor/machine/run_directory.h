@@ -14,7 +14,7 @@
 namespace trireme {
 class Lease;
 class Problems;
-}
+}  // namespace trireme
 
 namespace trireme::supervisor {
 

@@ -87,7 +87,7 @@ class Program {
 
   void read() {
     constexpr int most_reads = 16;  // then other things have their turn
-    char buffer[1 << 13];  // a stack may be small (ulimit -s)
+    char buffer[1 << 13];           // a stack may be small (ulimit -s)
     for (int i = 0; i < most_reads && pipe_ >= 0; ++i) {
       const ssize_t bytes = ::read(pipe_, buffer, sizeof buffer);
       if (bytes < 0 && errno == EINTR) continue;

@@ -9,7 +9,9 @@ TEST(OneLine, ShowsControlCharactersAndLeavesTheRest) {
   EXPECT_EQ(one_line("a\nb\x1b[31m\x7f"), "a\\x0ab\\x1b[31m\\x7f");
   EXPECT_EQ(one_line("Größe 3 \"x\""), "Größe 3 \"x\"");
   EXPECT_EQ(one_line(""), "");
-  EXPECT_EQ(one_line("\xC2\x9B" "2J \xC2\xA0."), "\\xc2\\x9b2J \xC2\xA0.");  // of Unicode
+  EXPECT_EQ(one_line("\xC2\x9B"
+                     "2J \xC2\xA0."),
+            "\\xc2\\x9b2J \xC2\xA0.");  // of Unicode
   EXPECT_EQ(one_line("\xC2"), "\xC2");
   EXPECT_EQ(printable("a\tb\nc\x1b[2J\r"), "a\tb\nc\\x1b[2J\\x0d");
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <limits>
 
 #include <nlohmann/json.hpp>
@@ -186,22 +187,15 @@ class TextsOfMembers : public nlohmann::json_sax<nlohmann::json> {
     }
     return true;
   }
-  /// JSON has no largest number: one that a double cannot hold is skipped, where it is not wanted.
+  /// The parser ends, without an error, at a number that a double cannot hold and that is not
+  /// wanted.
   bool parse_error(std::size_t position, const std::string& token,
                    const nlohmann::detail::exception& error) override {
     const Complaint complaint{position, token, error};
-    if (complaint.is_overflow() && other("a number")) {
-      too_large_ = {complaint.begin(), token.size()};
-      return false;
-    }
+    if (complaint.is_overflow() && other("a number")) return false;
     refuse(complaint, text_,
            member_.empty() ? "" : str(" in member '", one_line(member_, most_of_a_name), "'"));
   }
-  /// A number at which the parser had to stop: its first byte and how many it has.
-  struct Number {
-    std::size_t begin = 0, bytes = 0;
-  };
-  const Number& too_large() const { return too_large_; }
   void check_all() const {
     for (std::size_t i = 0; i < names_.size(); ++i)
       require(found_[i], "there is no member '", names_[i], "'");
@@ -215,7 +209,7 @@ class TextsOfMembers : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool leave() {
-    --depth_;
+    if (--depth_ == 0) member_.clear();
     return true;
   }
   /// A value that is not kept.
@@ -229,8 +223,7 @@ class TextsOfMembers : public nlohmann::json_sax<nlohmann::json> {
   std::string_view text_;
   std::span<const std::string> names_;
   std::vector<std::string>& texts_;
-  std::string member_;
-  Number too_large_;
+  std::string member_;  // of the outermost object, that is read
   std::vector<bool> found_;
   std::size_t wanted_ = none;  // the member whose value comes next
   Index depth_ = 0;
@@ -259,6 +252,28 @@ struct Converter {
 
 ordered_json converted(const Json& json) { return std::visit(Converter(), json.value); }
 
+/// JSON has no largest number: those that a double cannot hold become 0, of as many bytes.
+std::string without_large_numbers(std::string_view text) {
+  constexpr std::string_view of_numbers = "-+.eE0123456789";
+  std::string changed(text);
+  bool in_string = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '"') in_string = !in_string;
+    if (in_string) {
+      at += text[at] == '\\' ? 1 : 0;  // what it escapes ends no string
+      continue;
+    }
+    const std::size_t end = std::min(text.find_first_not_of(of_numbers, at), text.size());
+    if (end == at) continue;
+    double value = 0;
+    const auto result = std::from_chars(&text[at], text.data() + end, value);
+    if (result.ec == std::errc::result_out_of_range && result.ptr == text.data() + end)
+      changed.replace(at, end - at, std::string(end - at - 1, ' ') + "0");
+    at = end - 1;
+  }
+  return changed;
+}
+
 }  // namespace
 
 const Json* Json::find(std::string_view key) const {
@@ -283,17 +298,14 @@ Json parse_json(std::string_view text, const JsonLimits& limits) {
 
 void read_texts(std::string_view text, std::span<const std::string> names,
                 std::vector<std::string>& texts) {
-  std::string shorter;  // the text, where it has numbers that are too large
-  for (;;) {
+  const auto read = [&](std::string_view from) {
     texts.clear();
-    TextsOfMembers reader(text, names, texts);
-    if (nlohmann::json::sax_parse(text, &reader)) return reader.check_all();
-    const auto [begin, bytes] = reader.too_large();
-    require(bytes > 0, "this is not JSON");
-    if (shorter.empty()) shorter = text;
-    shorter.replace(begin, bytes, std::string(bytes - 1, ' ') + "0");
-    text = shorter;
-  }
+    TextsOfMembers reader(from, names, texts);
+    if (!nlohmann::json::sax_parse(from, &reader)) return false;
+    reader.check_all();
+    return true;
+  };
+  require(read(text) || read(without_large_numbers(text)), "this is not JSON");
 }
 
 }  // namespace trireme

@@ -60,6 +60,8 @@ TEST(ReadTexts, SaysWhatIsMissingWrongOrThereTwice) {
   EXPECT_EQ(message("{\"text\": \"a\", \"b\": -Infinity}"),
             "this is not JSON at byte 21 in member 'b': JSON has no NaN and no Infinity");
   EXPECT_EQ(message("{\"text\": 1e400}"), "member 'text' is a number, not text");
+  EXPECT_EQ(texts_of("{\"\\\"1e999\": 1e-999, \"text\": \"1e999 \\\\\", \"c\": 1e999}", {"text"}),
+            std::vector<std::string>{"1e999 \\"});
   EXPECT_EQ(texts_of("{\"a\": 1e400, \"text\": \"b\", \"c\": [-2E999]}", {"text"}),
             std::vector<std::string>{"b"});
 }

@@ -114,16 +114,16 @@ ExitCode write_model_of(const std::string& run, const std::string& output,
       return ExitCode::configuration;
     }
   Index bad = 0;
-  std::string worst;
+  std::string first;
   options.files.not_finite = [&](const std::string& tensor, float number) {
-    if (++bad == 1) worst = str(tensor, " has the value ", number);
+    if (++bad == 1) first = str(tensor, " has the value ", number);
   };
   interop::export_model(step, run_of(step), model, output, options);
   std::cout << output << ": step " << step.manifest.step << " as " << name(options.files.element)
             << ", " << model.describe() << '\n';
   if (bad > 0)
     std::cerr << "trireme: warning: " << bad << (bad == 1 ? " tensor has" : " tensors have")
-              << " numbers that are infinite or none: " << worst << '\n';
+              << " numbers that are infinite or none: " << first << '\n';
   if (!interop::has_tokenizer(output))
     std::cout << output << ": " << advice_without_tokenizer(step) << '\n';
   return ExitCode::success;

@@ -118,7 +118,7 @@ void Checkpointer::State::do_without_memory(const std::string& why) {
   memory.reset();
   if (host.rank() != 0) return;
   context.log().warning(str("--save-memory-interval ", options.save_memory_interval, ": ", why,
-                            "; the job goes on without snapshots in memory"));
+                            "; the job continues without snapshots in memory"));
 }
 
 /// Collective. Afterwards --save is a directory that every rank can write to and that no other job

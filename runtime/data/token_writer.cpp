@@ -76,8 +76,8 @@ class Descriptor {
            errno != EWOULDBLOCK;  // a file system without locks has no more to give
   }
   bool is_at(const std::string& path) const {
-    struct stat own {
-    }, there{};
+    struct stat own {};
+    struct stat there {};
     return ::fstat(number_, &own) == 0 && ::lstat(path.c_str(), &there) == 0 &&
            own.st_dev == there.st_dev && own.st_ino == there.st_ino;
   }

@@ -83,7 +83,7 @@ Index less_left_snapshots(const Context& context, const std::string& node, Index
 }
 
 /// Collective. Snapshots of the ranks of a node share its /dev/shm. Where later attempts find less
-/// there, they go on without snapshots (Checkpointer).
+/// there, they continue without snapshots (Checkpointer).
 void check_shared_memory(const Context& context, const std::string& node, Index bytes,
                          Problems& problems) {
   const Demand demand = demand_of(node, gather_strings(context.host(), pack({{node, bytes}})));

@@ -103,7 +103,7 @@ TEST_F(PrivateDirectories, HaveOtherNamesWhereTheirsIsTaken) {
               HasSubstr("trireme-k.9: none is used; of the first, it is a link"));
 }
 
-TEST_F(PrivateDirectories, HaveNamesThatNobodyForeseesWhereTheyAreNew) {
+TEST_F(PrivateDirectories, HaveNamesThatOthersCannotForeseeWhereTheyAreNew) {
   const std::string one = make_new_private_directory(path_ + "-a1"),
                     two = make_new_private_directory(path_ + "-a1");
   EXPECT_NE(one, two);

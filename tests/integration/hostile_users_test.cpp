@@ -122,7 +122,7 @@ TEST_F(HostileUsers, CostNoMoreThanSnapshotsWhereTheyTakeAllNames) {
   start("", trainer, options());
   EXPECT_EQ(wait(), 0) << output();
   EXPECT_THAT(log_of(2), HasSubstr("it belongs to another user, of id 12345"));
-  EXPECT_THAT(log_of(2), HasSubstr("the job goes on without snapshots in memory"));
+  EXPECT_THAT(log_of(2), HasSubstr("the job continues without snapshots in memory"));
 }
 
 TEST_F(HostileUsers, CannotKeepTheNextAttemptFromBeginning) {

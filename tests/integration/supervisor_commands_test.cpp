@@ -51,7 +51,7 @@ TEST_F(SupervisorCommands, RefusesASecondSupervisor) {
   stop();
 }
 
-// Neither waits for the other: whoever comes second may not go on with a run that was just stopped.
+// Neither waits for the other: whoever comes second may not continue a run that was just stopped.
 TEST_F(SupervisorCommands, OfTwoThatAreStartedAtOnceOneIsRefused) {
   start();
   BackgroundProcess second(

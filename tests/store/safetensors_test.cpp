@@ -361,15 +361,15 @@ TEST(SafetensorsWriter, TellsOnceOfEachTensorThatHasNumbersThatAreNone) {
   const auto of = [](float number) {
     return [number](Index, Index rows, float* data) { std::fill_n(data, rows * 10, number); };
   };
-  std::vector<std::string> told;
+  std::vector<std::string> reported;
   WriteOptions options;
   options.not_finite = [&](const std::string& tensor, float number) {
-    told.push_back(str(tensor, ' ', number));
+    reported.push_back(str(tensor, ' ', number));
   };
   write_file(folder / "x",
              {{"a", {10, 10}, of(1)}, {"b", {10, 10}, of(NAN)}, {"c", {10, 10}, of(-INFINITY)}},
              options);
-  EXPECT_THAT(told, testing::ElementsAre("b nan", "c -inf"));
+  EXPECT_THAT(reported, testing::ElementsAre("b nan", "c -inf"));
 }
 
 TEST(SafetensorsWriter, NamesTheTensorThatATypeCannotHoldAndLeavesNothing) {

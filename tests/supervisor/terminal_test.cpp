@@ -62,7 +62,7 @@ TEST(Terminal, ShowsAllInOrder) {
   EXPECT_EQ(out.read_all(), "step 1\ntrireme run: attempt 2\nstep 2\n");
 }
 
-TEST(Terminal, WaitsForNobodyWhoReadsNothing) {
+TEST(Terminal, WaitsForNoReaderThatReadsNothing) {
   static Pipe out;  // until the process ends, as the thread of this terminal may use it
   {
     Terminal terminal(out.writer(), out.writer());
@@ -102,7 +102,7 @@ TEST(Terminal, OutlivesItsReader) {
   Pipe out;
   out.close_reader();
   Terminal terminal(out.writer(), out.writer());
-  for (int i = 0; i < 3; ++i) terminal.show("nobody reads this");
+  for (int i = 0; i < 3; ++i) terminal.show("unread");
 }
 
 }  // namespace

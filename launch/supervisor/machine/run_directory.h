@@ -65,8 +65,8 @@ void forget_attempts(const Paths& paths, Index newest);
 struct PrivateDirectories {
   std::string scratch, shared;  // on disk, in memory
 };
-/// Of this run and no other: a directory that is renamed keeps its key, a copy of one has its own.
-/// `run_id`: of the ledger.
+/// Returns what distinguishes this run from all others: a directory that is renamed keeps its key,
+/// a copy of one has its own. `run_id`: as the ledger has it.
 std::string key_of(const Paths& paths, const std::string& run_id);
 /// Notes where the run was first, from which its key is made.
 void keep_place(const Paths& paths, const std::string& run_id);

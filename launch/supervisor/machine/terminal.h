@@ -12,24 +12,25 @@ namespace trireme::supervisor {
 
 class Terminal {
  public:
-  /// Bytes that wait for the reader at most.
+  /// The most bytes that wait for the reader.
   static constexpr std::size_t most_waiting = std::size_t{1} << 20;
 
-  /// Both are borrowed.
+  /// Both descriptors are borrowed.
   explicit Terminal(int output = 1, int errors = 2);
   /// Waits a second at most for a reader to take what is left.
   ~Terminal();
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
-  /// Of a job, as it is. Neither waits.
+  /// Writes what a job has printed, unchanged. Returns at once, as does say().
   void show(std::string_view output);
-  /// A line of the supervisor, without its end, in order with the output before it.
+  /// Writes a line of the supervisor after the output before it. `line`: without its end.
   void say(const std::string& line);
 
  private:
   struct State;
-  std::shared_ptr<State> state_;  // of the thread as well, which may wait for its reader for ever
+  std::shared_ptr<State>
+      state_;  // of the thread as well, which may wait for its reader without an end
 };
 
 }  // namespace trireme::supervisor

@@ -1,8 +1,9 @@
 // Directories of one user below a directory that all users of a machine share, such as /tmp and
 // /dev/shm. There anybody can make any name beforehand, so nothing is trusted because it exists.
-// What is private is a directory and no link, belongs to the user, and nobody else can write in it:
-// then only this user can have made what lies in it. That it also stays where it is needs a shared
-// directory that is sticky, as those two are; in a container, which has one user, they may not be.
+// What is private is a directory and no link, belongs to the user, and no other user can write in
+// it: then only this user can have made what lies in it. That it also stays where it is needs a
+// shared directory that is sticky, as those two are; in a container, which has one user, they may
+// not be.
 //
 // Not installed; modules above may include it.
 #pragma once
@@ -18,9 +19,9 @@ namespace trireme {
 /// Whether `path` is a private directory of the user `owner`.
 bool is_private_directory(const std::string& path, uid_t owner = ::geteuid());
 
-/// Makes a private directory of this user, which nobody else can enter, and those above it that are
-/// missing; or takes the one that is there. Throws: Error that says what has the name otherwise,
-/// why it cannot be made, or which directory above it is in the hands of others.
+/// Makes a private directory of this user, which no other user can enter, and those above it that
+/// are missing; or takes the one that is there. Throws: Error that says what has the name
+/// otherwise, why it cannot be made, or which directory above it is in the hands of others.
 void make_private_directory(const std::string& path);
 
 /// The path that processes which give the same `path` all make and find: `path`, or, where that

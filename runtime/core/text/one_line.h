@@ -9,10 +9,11 @@
 
 namespace trireme {
 
-/// The text with control characters, which end a line or command a terminal, written as \x1b. Of
-/// more than `most` bytes the first ones, and how many there are.
+/// Returns the text with control characters, which end a line or command a terminal, written as
+/// \x1b. Of more than `most` bytes the first ones, and how many there are.
 std::string one_line(std::string_view text, std::size_t most = 500);
-/// The same of a text of several lines, whole; tabs stay.
+/// Returns a text of several lines with its control characters written so, but for ends of lines
+/// and tabs.
 std::string printable(std::string_view text);
 
 /// Bytes that a message shows of a name.

@@ -81,13 +81,14 @@ void Writer::write_rows(const File& file, Index offset, const WrittenTensor& ten
           whole.columns, " elements; at most ", most, " are written at a time");
   if (tensor.shape.count() == 0) return;
   const Index step = most / whole.columns;
-  bool told = false;
+  bool reported = false;
   for (Index row = 0; row < whole.rows; row += step) {
     const Index rows = std::min(step, whole.rows - row), count = rows * whole.columns;
     tensor.read(row, rows, values_.data());
-    const Index bad = options_.not_finite && !told ? first_not_finite(values_.data(), count) : -1;
+    const Index bad =
+        options_.not_finite && !reported ? first_not_finite(values_.data(), count) : -1;
     if (bad >= 0) options_.not_finite(tensor.name, values_[static_cast<std::size_t>(bad)]);
-    told = told || bad >= 0;
+    reported = reported || bad >= 0;
     const Index lost = from_f32(options_.element, values_.data(), count, stored_.data());
     require(lost < 0, "tensor ", tensor.name, ": element ", row * whole.columns + lost, " is ",
             lost < 0 ? 0 : values_[static_cast<std::size_t>(lost)], ", more than ",

@@ -21,8 +21,9 @@ class Hangs : public SupervisedRun {
     return nlohmann::json::parse(read_text(paths().attempt(attempt) + "/verdict.json"));
   }
   std::string pages() const {
-    return supervisor::pages_directory(paths(), supervisor::key_of(paths(), history().run),
-                                       history().attempts.back().began.attempt);
+    return supervisor::find_private_directories(paths(), supervisor::key_of(paths(), history().run),
+                                                history().attempts.back().began.attempt)
+        .pages();
   }
   observe::PageState page_of(int rank) const {
     return observe::PageReader(observe::page_path(pages(), rank)).read();

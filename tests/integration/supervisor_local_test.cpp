@@ -96,7 +96,7 @@ TEST_F(SupervisedLocal, HoldsNoSaveOfAStopUpAndIsGivenUp) {
   ASSERT_TRUE(wait_until([&] { return step() >= 8 || !job_->running(); })) << output();
   job_->send(SIGTERM);
   const observe::PageReader reader(
-      observe::page_path(supervisor::pages_directory(paths(), key(), 1), slow));
+      observe::page_path(supervisor::find_private_directories(paths(), key(), 1).pages(), slow));
   int looks = 0;  // that have shown it in a row: the wait for the save may just be over
   const auto waits_for_its_copy = [&] {
     const observe::PageState page = reader.read();

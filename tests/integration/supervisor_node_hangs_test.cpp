@@ -30,7 +30,8 @@ class NodeHangs : public SupervisedRun {
     ASSERT_TRUE(wait_until([&] { return durable() > 0 || !job_->running(); })) << output();
     ASSERT_TRUE(job_->running()) << output();
     const std::string copies =
-        supervisor::copies_directory(paths(), supervisor::key_of(paths(), history().run), 1);
+        supervisor::find_private_directories(paths(), supervisor::key_of(paths(), history().run), 1)
+            .copies();
     ASSERT_TRUE(wait_until([&] { return observe::find_pages(copies).size() == ranks; }));
   }
   /// Descendants of the supervisor that are in the namespace of the processes of a node.
@@ -66,7 +67,8 @@ class NodeHangs : public SupervisedRun {
     const std::string key = supervisor::key_of(paths(), history().run);
     return observe::PageReader(
                str("/proc/", process_of(rank), "/root",
-                   observe::page_path(supervisor::pages_directory(paths(), key, 1), rank)))
+                   observe::page_path(supervisor::find_private_directories(paths(), key, 1).pages(),
+                                      rank)))
         .read();
   }
   /// In a step, whose limit is short.

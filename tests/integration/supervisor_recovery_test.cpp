@@ -216,8 +216,10 @@ TEST_F(Supervised, RestartsAfterAKillOfARankThatLoads) {
     if (HasFatalFailure()) return;
     kill(rank_processes().front(), SIGKILL);
     ++killed;
-    victim = stop_a_loading_rank(
-        [&] { return supervisor::pages_directory(paths(), key, static_cast<Index>(killed) + 1); });
+    victim = stop_a_loading_rank([&] {
+      return supervisor::find_private_directories(paths(), key, static_cast<Index>(killed) + 1)
+          .pages();
+    });
   }
   ASSERT_NE(victim, 0) << output();
   kill(victim, SIGKILL);

@@ -172,7 +172,9 @@ int release(int argc, char** argv) {
           replace_file(paths.folder + "/" + release_prefix + host, "");
           std::cout << "the supervisor takes it before its next attempt\n";
         } else {
-          const auto lease = take_run(paths);
+          const auto lease = take_run(paths, [](const std::string& line) {
+            std::cerr << "trireme: " << printable(line) << '\n';
+          });
           LedgerFile(paths.ledger).append(to_json(Release{host, date_now(), 0}));
           std::cout << host << " is released\n";
         }

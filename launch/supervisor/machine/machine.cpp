@@ -66,7 +66,7 @@ Machine::Machine(Job job, MachineOptions options)
   others_.insert(::getsid(0));
   for (const pid_t child : children_outside(others_)) others_.insert({child, ::getsid(child)});
   require_call(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "prctl");
-  lease_ = take_run(paths_);
+  lease_ = take_run(paths_, [this](const std::string& line) { say(line); });
   ledger_ = std::make_unique<LedgerFile>(paths_.ledger);
   remove_file(paths_.stop);  // it was for the supervisor before
 }

@@ -9,14 +9,14 @@ namespace trireme::supervisor {
 
 /// Begins to watch the ranks of an attempt. Returns the variables that they get for it.
 Words Machine::watch_ranks(const AttemptPlan& plan) {
-  const std::string pages = pages_in(own_.shared);
+  const std::string pages = own_.pages();
   RankWatch::Options options{pages, paths_.attempt(plan.attempt), static_cast<int>(plan.ranks),
                              options_.hang_s};
   if (plan.hosts.empty()) {
     rank_watch_ = std::make_unique<RankWatch>(options);
     return {"TRIREME_PAGES=" + pages, "TRIREME_PAGES_TO=", "TRIREME_PAGES_AGENT="};
   }
-  options.pages = copies_in(own_.shared);
+  options.pages = own_.copies();
   options.hosts = plan.hosts;
   options.ranks_of_each =
       plan.slots > 0 ? plan.slots : plan.ranks / static_cast<Index>(plan.hosts.size());

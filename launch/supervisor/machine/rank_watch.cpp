@@ -259,8 +259,8 @@ std::vector<observe::PageState> pages_of_attempt(const Paths& paths, const Histo
   if (history.attempts.empty() || history.attempts.back().ended) return pages;
   const AttemptBegan& began = history.attempts.back().began;
   const std::string key = key_of(paths, history.run);
-  const std::string directory = began.nodes.empty() ? pages_directory(paths, key, began.attempt)
-                                                    : copies_directory(paths, key, began.attempt);
+  const PrivateDirectories own = find_private_directories(paths, key, began.attempt);
+  const std::string directory = began.nodes.empty() ? own.pages() : own.copies();
   for (const std::string& path : observe::find_pages(directory)) try {
       pages.push_back(observe::PageReader(path).read());
     } catch (const Error&) {  // the attempt has just ended, or is that of another version

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
-#include <iostream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,7 +19,6 @@
 #include "launch/supervisor/machine/metrics_tail.h"
 #include "runtime/core/process/private_directory.h"
 #include "runtime/core/require_call.h"
-#include "runtime/core/text/one_line.h"
 #include "runtime/store/file.h"
 #include "runtime/store/inspect/inspect.h"
 #include "runtime/store/lease/lease.h"
@@ -81,15 +79,6 @@ std::string place_of(const Paths& paths, const std::string& run_id) {
   return read_history(Paths(place)).run == run_id ? paths.run : place;
 }
 
-/// Of the user whose run it is, who may be another than the one who asks.
-std::string find_shared(const Paths& paths, const std::string& key, Index attempt) {
-  const std::string prefix = shared_root() + "/" + shared_name(key, attempt) + "-";
-  struct stat run {};
-  require_call(::stat(paths.folder.c_str(), &run) == 0, paths.folder);
-  const std::vector<std::string> found = private_directories(prefix, run.st_uid);
-  return found.empty() ? prefix + "gone" : found.front();
-}
-
 /// --train-iters of the newest checkpoint; -1: unknown.
 Index iterations_of(const std::string& run) {
   const std::vector<CommittedStep> steps = list_steps(run);
@@ -133,7 +122,8 @@ std::string Paths::attempt(Index number) const {
   return fmt::format("{}/{}{:04}", folder, attempt_prefix, number);
 }
 
-std::unique_ptr<Lease> take_run(const Paths& paths) {
+std::unique_ptr<Lease> take_run(const Paths& paths,
+                                const std::function<void(const std::string& line)>& say) {
   fs::create_directories(paths.folder);
   const auto holder = holder_of(paths);
   require(!holder || !holder->certainly_lives(), paths.run, ": ", holder ? holder->described() : "",
@@ -143,8 +133,7 @@ std::unique_ptr<Lease> take_run(const Paths& paths) {
   bool said = false;
   const auto waits = [&] {  // for one of another machine, whose lock changes while it runs
     if (const auto other = holder_of(paths); other && !std::exchange(said, true))
-      std::cerr << "trireme: " << paths.run << ": waits to see whether "
-                << printable(other->described()) << " still runs\n";
+      say(str(paths.run, ": waits to see whether ", other->described(), " still runs"));
     return false;
   };
   try {
@@ -267,14 +256,17 @@ PrivateDirectories make_private_directories(const std::string& key, Index attemp
           make_new_private_directory(shared_root() + "/" + shared_name(key, attempt))};
 }
 
-std::string pages_in(const std::string& shared) { return shared + "/pages"; }
-std::string copies_in(const std::string& shared) { return shared + "/copies"; }
-
-std::string pages_directory(const Paths& paths, const std::string& key, Index attempt) {
-  return pages_in(find_shared(paths, key, attempt));
-}
-std::string copies_directory(const Paths& paths, const std::string& key, Index attempt) {
-  return copies_in(find_shared(paths, key, attempt));
+PrivateDirectories find_private_directories(const Paths& paths, const std::string& key,
+                                            Index attempt) {
+  struct stat run {};  // its user may be another than the one who asks
+  require_call(::stat(paths.folder.c_str(), &run) == 0, paths.folder);
+  const auto find = [&](const std::string& root, const std::string& name) {
+    const std::string prefix = root + "/" + name + "-";
+    const std::vector<std::string> found = private_directories(prefix, run.st_uid);
+    return found.empty() ? prefix + "gone" : found.front();
+  };
+  return {find(scratch_root(), private_name(key, attempt)),
+          find(shared_root(), shared_name(key, attempt))};
 }
 
 void remove_private_directories(const std::string& key) {

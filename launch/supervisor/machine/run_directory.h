@@ -2,6 +2,7 @@
 // directories of attempts, and what RUN itself says of progress. Nothing here changes a checkpoint.
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -29,7 +30,9 @@ struct Paths {
 inline constexpr const char* release_prefix = "release-";
 
 /// The right to supervise a run. Throws: Error that names the process that has it.
-std::unique_ptr<Lease> take_run(const Paths& paths);
+/// `say` gets a line where that takes time, as it does where one on another machine may still run.
+std::unique_ptr<Lease> take_run(const Paths& paths,
+                                const std::function<void(const std::string& line)>& say);
 /// The process that supervises the run, "pid 71 on node3 (...)"; nothing: none does.
 std::optional<std::string> supervisor_of(const Paths& paths);
 
@@ -64,6 +67,10 @@ void forget_attempts(const Paths& paths, Index newest);
 /// users can neither foresee their names nor enter them.
 struct PrivateDirectories {
   std::string scratch, shared;  // on disk, in memory
+  /// Where ranks write their status pages: those of other machines too, at that path there.
+  std::string pages() const { return shared + "/pages"; }
+  /// Where the supervisor keeps copies of those of other machines.
+  std::string copies() const { return shared + "/copies"; }
 };
 /// Returns what distinguishes this run from all others: a directory that is renamed keeps its key,
 /// a copy of one has its own. `run_id`: as the ledger has it.
@@ -71,14 +78,10 @@ std::string key_of(const Paths& paths, const std::string& run_id);
 /// Notes where the run was first, from which its key is made.
 void keep_place(const Paths& paths, const std::string& run_id);
 PrivateDirectories make_private_directories(const std::string& key, Index attempt);
-/// Where in the shared one ranks write their status pages, those of other machines too at that
-/// path; and where the supervisor keeps copies of those.
-std::string pages_in(const std::string& shared);
-std::string copies_in(const std::string& shared);
-/// Those of an attempt that runs on this machine; no directory where none does.
-std::string pages_directory(const Paths& paths, const std::string& key, Index attempt);
-std::string copies_directory(const Paths& paths, const std::string& key, Index attempt);
-/// Of all attempts of the run.
+/// Returns those of an attempt that runs on this machine; paths of none where none does.
+PrivateDirectories find_private_directories(const Paths& paths, const std::string& key,
+                                            Index attempt);
+/// Removes those of all attempts of the run.
 void remove_private_directories(const std::string& key);
 
 /// Writes a file anew: readers see the old one or the new one.

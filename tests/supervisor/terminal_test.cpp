@@ -59,7 +59,8 @@ TEST(Terminal, ShowsAllInOrder) {
     terminal.show("step 2\n");
   }
   out.close_writer();
-  EXPECT_EQ(out.read_all(), "step 1\ntrireme run: attempt 2\nstep 2\n");
+  EXPECT_THAT(out.read_all(), testing::MatchesRegex("step 1\n\\[....-..-.. ..:..:..\\] "
+                                                    "trireme run: attempt 2\nstep 2\n"));
 }
 
 TEST(Terminal, WaitsForNoReaderThatReadsNothing) {

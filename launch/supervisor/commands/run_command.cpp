@@ -15,6 +15,7 @@
 #include "launch/supervisor/machine/processes.h"
 #include "launch/supervisor/machine/requeue.h"
 #include "runtime/core/process/host_name.h"
+#include "runtime/core/text/line_clock.h"
 #include "runtime/store/file.h"
 
 namespace trireme::supervisor {
@@ -265,7 +266,8 @@ int run(int argc, char** argv) {
         bool requeue = false;
         code = supervise(given, *job, requeue);
         if (requeue)  // nothing is held any more: Slurm may end this process at once
-          std::cerr << "trireme run: " << requeue_slurm_job(slurm_job(), code) << std::endl;
+          std::cerr << LineClock().stamp()
+                    << " trireme run: " << requeue_slurm_job(slurm_job(), code) << std::endl;
         return ExitCode::success;
       });
   return checked != 0 ? checked : code;

@@ -14,6 +14,8 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/text/line_clock.h"
+
 namespace trireme::supervisor {
 namespace {
 
@@ -38,9 +40,14 @@ struct Terminal::State {
   };
 
   void add(int descriptor, std::string bytes);
+  /// Returns a line of the supervisor, with the time of day before it. Called by the control loop.
+  std::string line_of(const std::string& sentence) {
+    return str(clock.stamp(), " trireme run: ", sentence, '\n');
+  }
   void write_until_the_end();
 
   int output = 1, errors = 2;
+  LineClock clock;
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Text> texts;
@@ -55,9 +62,9 @@ void Terminal::State::add(int descriptor, std::string bytes) {
     return;
   }
   if (dropped > 0) {
-    std::string line = str("trireme run: ", std::exchange(dropped, 0),
-                           " bytes are not shown, as nothing took them; the log has what the job "
-                           "prints\n");
+    std::string line = line_of(str(std::exchange(dropped, 0),
+                                   " bytes are not shown, as nothing took them; the log has what "
+                                   "the job prints"));
     waiting += line.size();
     texts.push_back({errors, std::move(line)});
   }
@@ -100,9 +107,9 @@ Terminal::~Terminal() {
   state_->changed.wait_for(guard, longest_end, [this] { return state_->finished; });
 }
 
-void Terminal::show(std::string_view output) { state_->add(state_->output, std::string(output)); }
-void Terminal::say(const std::string& line) {
-  state_->add(state_->errors, "trireme run: " + line + "\n");
+void Terminal::show(std::string_view output) {
+  if (!output.empty()) state_->add(state_->output, std::string(output));
 }
+void Terminal::say(const std::string& line) { state_->add(state_->errors, state_->line_of(line)); }
 
 }  // namespace trireme::supervisor

@@ -24,7 +24,7 @@ class Terminal {
 
   /// Writes what a job has printed, unchanged. Returns at once, as does say().
   void show(std::string_view output);
-  /// Writes a line of the supervisor after the output before it. `line`: without its end.
+  /// Writes "[10:14:55] trireme run: LINE" after the output before it. `line`: without its end.
   void say(const std::string& line);
 
  private:

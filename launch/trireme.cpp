@@ -55,6 +55,8 @@ int main(int argc, char** argv) {
     return static_cast<int>(trireme::ExitCode::failure);
   } catch (const std::exception& error) {
     std::cerr << "trireme: " << trireme::printable(trireme::with_options(error.what())) << '\n';
-    return static_cast<int>(trireme::ExitCode::failure);
+    const bool refused = dynamic_cast<const trireme::ConfigurationError*>(&error) != nullptr;
+    return static_cast<int>(refused ? trireme::ExitCode::configuration
+                                    : trireme::ExitCode::failure);
   }
 }

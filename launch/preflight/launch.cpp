@@ -10,9 +10,11 @@
 #include <fmt/format.h>
 
 #include "trireme/core/error.h"
+#include "trireme/options/problems.h"
 
 #include "launch/preflight/mark.h"
 #include "launch/supervisor/decide/command_words.h"
+#include "launch/supervisor/machine/output_log.h"
 #include "launch/supervisor/machine/processes.h"
 #include "launch/supervisor/machine/run_program.h"
 #include "launch/supervisor/machine/temporary_directory.h"
@@ -31,7 +33,7 @@ class Progress {
   explicit Progress(const Launch& launch) : launch_(launch) {}
   void take(std::string_view line) {
     if (!line.starts_with(progress_mark)) {
-      if (!line.starts_with(mark)) others_ += std::string(line) + "\n";
+      if (!line.starts_with(mark)) others_.read(std::string(line) + "\n");
       return;
     }
     line.remove_prefix(progress_mark.size());
@@ -52,26 +54,22 @@ class Progress {
         text += fmt::format("{}'{}' on {}", count > 1 ? ", " : "in ", check, name);
     return text;
   }
-  const std::string& others() const { return others_; }
+  const supervisor::Evidence& others() const { return others_.found(); }
 
  private:
   const Launch& launch_;
   std::map<std::string, std::string> at_;
   std::set<std::string> known_;
-  std::string others_;  // lines of anything else
+  supervisor::EvidenceReader others_;  // lines of anything else
 };
 
-/// What the first rank that failed says, or the last lines: mpirun explains at length that it ends.
-std::string reason_in(const std::string& text) {
-  constexpr std::size_t most = 600;
-  if (const std::size_t own = text.find("trireme_preflight[rank "); own != std::string::npos)
-    return text.substr(own, std::min(most, text.find('\n', own) - own));
-  const std::size_t end = text.find_last_not_of(" \n-");
-  if (end == std::string::npos) return "it printed nothing";
-  std::string last = text.substr(end + 1 > most ? end + 1 - most : 0, std::min(most, end + 1));
-  for (char& c : last)
-    if (c == '\n') c = ' ';
-  return last;
+/// Why a preflight was not made: what its program or the remote shell says, which mpirun explains
+/// at length.
+std::string reason_in(const supervisor::Evidence& found) {
+  if (!found.first_error.empty()) return found.first_error;
+  if (found.dead_rank >= 0) return str("signal ", found.dead_signal, " ended its process");
+  if (!found.box.empty()) return found.box;
+  return found.last_line.empty() ? "it printed nothing" : found.last_line;
 }
 
 std::string joined_names(const std::vector<supervisor::Host>& hosts) {
@@ -163,6 +161,8 @@ std::optional<Report> measure(const Launch& launch, std::string& why) {
   if (end.succeeded() && line_end != output.npos)
     return report_of(
         parse_json(output.substr(begin + mark.size(), line_end - begin - mark.size())));
+  if (const std::string refusal = progress.others().refusal; !refusal.empty())
+    throw ConfigurationError(refusal);
   const std::string printed = reason_in(progress.others());
   why =
       end.why == supervisor::ProgramEnd::Why::late

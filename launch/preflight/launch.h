@@ -28,8 +28,9 @@ struct Launch {
 std::string program_path();
 
 /// Nothing after a signal, or when it failed: a host does not start a rank, or does not reach the
-/// others; `why` gets what the first rank that failed said, or the last lines that were printed,
-/// and, where the time is over, the checks that had not ended.
+/// others; `why` gets what the first rank that failed said, or the remote shell, and, where the
+/// time is over, the checks that had not ended. Throws: ConfigurationError where mpirun starts
+/// nothing on any host, as for root.
 std::optional<Report> measure(const Launch& launch, std::string& why);
 /// As above. Where all together fail, each host alone, 32 at a time: those that fail alone as well
 /// are bad, and if none does, all are, as they do not reach each other.

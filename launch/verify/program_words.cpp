@@ -8,6 +8,7 @@
 
 #include "trireme/core/error.h"
 
+#include "launch/supervisor/machine/open_mpi_boxes.h"
 #include "runtime/core/json.h"
 #include "runtime/options/config_file.h"
 #include "runtime/store/steps.h"
@@ -273,7 +274,8 @@ Words words_of(const JobWords& job) {
 
 std::string reason_in(const std::string& output) {
   constexpr std::size_t most = 4000, last_lines = 6;
-  std::istringstream in(output);
+  supervisor::OutsideBoxes outside;
+  std::istringstream in(outside.pass(output + "\n"));
   std::string own;
   std::vector<std::string> all;
   bool inside = false;  // of a message of several lines
@@ -285,6 +287,9 @@ std::string reason_in(const std::string& output) {
     if (line.find_first_not_of(" -\n") != std::string::npos) all.push_back(line);
   }
   if (!own.empty()) return own;
+  for (const std::string& first_line : outside.left_out())
+    if (const std::string refusal = supervisor::refusal_in(first_line); !refusal.empty())
+      return refusal;
   if (all.empty()) return "it printed nothing";
   std::string last;
   for (std::size_t i = all.size() - std::min(all.size(), last_lines); i < all.size(); ++i)

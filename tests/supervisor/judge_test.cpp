@@ -53,6 +53,38 @@ TEST(Judge, GivesLikeFailuresOneSignature) {
   EXPECT_NE(signature("rank 12 failed", 7), signature("rank 12 failed", 0));
 }
 
+TEST(Judge, SaysWhyAnAttemptHasEnded) {
+  struct Case {
+    Facts facts;
+    const char* reason;
+  };
+  const std::vector<Case> cases = {
+      {{.code = 137, .launcher_killed = true, .first_error = "an error"},
+       "mpirun itself got SIGKILL: lack of memory, an operator, or the batch system"},
+      {{.code = 139, .launcher_killed = true}, "mpirun itself got SIGSEGV"},
+      {{.code = 137, .first_error = "an error", .rank_end = "SIGKILL ended rank 2"},
+       "SIGKILL ended rank 2: an error"},
+      {{.code = 137, .rank_end = "SIGKILL ended rank 2", .out_of_memory = "the kernel"},
+       "the kernel"},
+      {{.code = 1, .first_error = "an error", .last_line = "the end"}, "an error"},
+      {{.code = 1, .last_line = "the end"}, "it printed no error, and at last: the end"},
+      {{.code = 1, .last_line = "the end", .box = "MPI_ABORT"}, "MPI_ABORT"},
+      {{.code = 1}, "it printed nothing"},
+      {{.code = 1, .first_error = "an error", .refusal = "not so many slots"}, "not so many slots"},
+      {{.code = 205, .lost_host = "n1"}, "mpirun lost contact with n1"},
+      {{.code = 1, .daemon_lost = true, .last_line = "ssh: who?"},
+       "mpirun could not start its daemon on a host: ssh: who?"},
+      {{.code = 0}, "the program ended with 0 before its last step"},
+      {{.code = 75, .last_line = "the end"}, ""},
+  };
+  for (const Case& each : cases)
+    EXPECT_EQ(reason_of(judge(each.facts).cause, each.facts), each.reason);
+}
+
+TEST(Judge, TakesWhatMpirunRefusesForAConfiguration) {
+  EXPECT_EQ(judge({.code = 1, .refusal = "not so many slots"}).cause, "configuration");
+}
+
 TEST(Judge, BlamesNoHostForAConfigurationThatNeedsTooMuchMemory) {
   Facts facts;
   facts.code = 137;

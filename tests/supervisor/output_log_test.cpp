@@ -1,6 +1,8 @@
 // What an attempt prints is kept within bounds, and read for what it says of the end.
 #include "launch/supervisor/machine/output_log.h"
 
+#include <csignal>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,13 +57,63 @@ TEST(Evidence, SaysWhetherRanksHaveGpus) {
 
 TEST(Evidence, OfASignalNamesTheRank) {
   const std::string noticed =
-      "mpirun noticed that process rank 3 with PID 0 on node n1 exited on signal 11.";
+      "mpirun noticed that process rank 3 with PID 0 on node n1 exited on signal 11 (Segmentation "
+      "fault).\n";
+  for (const char* before :
+       {"[n1:16904] Signal: Segmentation fault (11)\n", "", "trireme[rank 2] error: no memory\n"}) {
+    EvidenceReader reader;
+    reader.read(before + noticed);
+    EXPECT_EQ(reader.found().dead_rank, 3);
+    EXPECT_EQ(reader.found().dead_signal, SIGSEGV);
+    EXPECT_EQ(reader.found().rank_host, "n1");
+    const bool says_why = std::string(before).starts_with("trireme");
+    EXPECT_EQ(reader.found().first_error, says_why ? "trireme[rank 2] error: no memory" : "");
+  }
+}
+
+const std::string box_rule = std::string(74, '-') + "\n";
+
+TEST(Evidence, OfAConfigurationIsTheFirstProblemAndNotItsHeading) {
   EvidenceReader reader;
-  reader.read("[n1:16904] Signal: Segmentation fault (11)\n" + noticed + "\n");
-  EXPECT_EQ(reader.found().first_error, noticed);
-  EvidenceReader other;
-  other.read("trireme[rank 2] error: no memory\n" + noticed + "\n");
-  EXPECT_EQ(other.found().first_error, "trireme[rank 2] error: no memory");
+  reader.read(
+      "trireme: this configuration cannot run: 2 problems\n"
+      "  - --tp 3 does not divide the 4 ranks of this job; legal: 1, 2, 4\n"
+      "  - --lr -1 must be positive\n");
+  EXPECT_EQ(reader.found().first_error,
+            "trireme: --tp 3 does not divide the 4 ranks of this job; legal: 1, 2, 4");
+}
+
+TEST(Evidence, OfWhatMpirunRefusesHasTheRemedy) {
+  struct Case {
+    const char *printed, *remedy;
+  };
+  for (const auto& [printed, remedy] : std::vector<Case>{
+           {"There are not enough slots available in the system to satisfy the 3\nslots that",
+            "--oversubscribe"},
+           {"mpirun has detected an attempt to run as root.\n\nRunning as root is",
+            "OMPI_ALLOW_RUN_AS_ROOT=1"},
+           {"The SLURM process starter for OpenMPI was unable to locate a\nusable \"srun\"",
+            "unset the variables SLURM_*"},
+           {"While trying to determine what resources are available, the SLURM\nresource",
+            "unset the variables SLURM_*"}}) {
+    EvidenceReader reader;
+    reader.read(box_rule + printed + "\n" + box_rule +
+                "[vm:7] [[1,0],0] ORTE_ERROR_LOG: Not found in file base.c at line 193\n" +
+                box_rule + "An internal error has occurred in ORTE:\n" + box_rule);
+    EXPECT_THAT(reader.found().refusal, testing::HasSubstr(remedy));
+    EXPECT_EQ(reader.found().first_error, "");
+  }
+}
+
+TEST(Evidence, OfAHostThatDoesNotAnswerIsWhatTheRemoteShellSays) {
+  EvidenceReader reader;
+  reader.read("ssh: Could not resolve hostname nosuch: Name or service not known\n" + box_rule +
+              "ORTE was unable to reliably start one or more daemons.\n"
+              "* the inability to write startup files into /tmp\n" +
+              box_rule);
+  EXPECT_TRUE(reader.found().daemon_lost);
+  EXPECT_EQ(reader.found().last_line,
+            "ssh: Could not resolve hostname nosuch: Name or service not known");
 }
 
 TEST(Evidence, OfMemoryThatRanOutIsWhatSlurmSays) {

@@ -20,6 +20,7 @@ TEST_F(Restarts, EndsAfterThreeEqualFailuresWithoutProgress) {
   EXPECT_EQ(run(), code::no_help);
   EXPECT_EQ(world_.plans.size(), 3U);
   EXPECT_THAT(world_.said.back(), HasSubstr("3 equal failures (failed)"));
+  EXPECT_THAT(world_.said.back(), HasSubstr("rank 2 has an error"));
   EXPECT_THAT(world_.said.back(), HasSubstr("the last output is in LOG"));
 }
 
@@ -151,6 +152,28 @@ TEST_F(Restarts, NeverRestartsAConfigurationThatCannotRun) {
   world_.scripts = {{.steps = 0, .code = 64}};
   EXPECT_EQ(run(), code::configuration);
   EXPECT_EQ(world_.plans.size(), 1U);
+}
+
+TEST_F(Restarts, EndsAtOnceWhereMpirunStartsNothingAndSaysTheRemedy) {
+  world_.scripts = {{.steps = 0, .code = 1, .error = "in ORTE", .refusal = "unset SLURM_JOBID"}};
+  EXPECT_EQ(run(), code::configuration);
+  EXPECT_EQ(world_.plans.size(), 1U);
+  EXPECT_THAT(world_.said.back(), HasSubstr("cannot run: unset SLURM_JOBID (exit code 64)"));
+}
+
+TEST_F(Restarts, HasAReasonInTheLedgerWhateverTheProgramPrints) {
+  world_.scripts = {{.steps = 3, .code = 7}};
+  world_.last_step = 3;
+  run();
+  EXPECT_THAT(world_.ledger, HasSubstr("\"error\":\"it printed nothing\""));
+}
+
+TEST_F(Restarts, SaysWhichRankASignalHasEndedAndWhere) {
+  world_.scripts = {{.steps = 3, .code = 137, .dead_rank_was = "rank 2 (vm, pp0 dp2 tp0), step 3"}};
+  world_.last_step = 3;
+  run();
+  EXPECT_THAT(world_.ledger, HasSubstr("\"error\":\"signal 9 (SIGKILL) ended rank 2 (vm, pp0 dp2 "
+                                       "tp0), step 3\""));
 }
 
 TEST_F(Restarts, RestartsAConfigurationThatHasRunBefore) {

@@ -37,6 +37,8 @@ struct Script {
   bool saves_last = true;  // the last step, at the end of training
   std::vector<std::string> unreachable = {};
   Index snapshot = 0;              // in memory, where it is newer than what is saved
+  std::string refusal = {};        // why mpirun starts nothing
+  std::string dead_rank_was = {};  // what rank 2 did when a signal ended it
   std::deque<Hang> verdicts = {};  // of its status pages while it hangs, one a look; none: no pages
 };
 
@@ -50,6 +52,7 @@ inline std::vector<SlowHost> slow_after(Index steps, const Script& script) {
 inline Evidence evidence_of(const Script& script) {
   Evidence found;
   found.first_error = script.error;
+  found.refusal = script.refusal;
   found.lost_host = script.lost_host;
   found.rank_host = script.rank_host;
   found.daemon_lost = script.daemon_lost;
@@ -57,6 +60,11 @@ inline Evidence evidence_of(const Script& script) {
   found.out_of_memory = script.out_of_memory;
   found.wrong_ranks = script.wrong_ranks;
   found.clean = script.clean;
+  found.dead_rank_was = script.dead_rank_was;
+  if (!script.dead_rank_was.empty()) {
+    found.dead_rank = 2;
+    found.dead_signal = script.code - 128;
+  }
   return found;
 }
 

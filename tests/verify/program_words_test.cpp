@@ -83,6 +83,16 @@ TEST(WordsOfAJob, ThatResumesLoadStepOneAndDumpNothing) {
   EXPECT_THAT(words, Not(Contains("--dump-tensors")));
 }
 
+TEST(ReasonOfAFailure, IsWhatTheProgramSaysAndNotWhatMpirunSaysOfIt) {
+  const std::string rule = std::string(74, '-') + "\n";
+  const std::string ended = rule + "Primary job  terminated normally, but 1 process\n" + rule;
+  EXPECT_EQ(reason_in("# data\ntrireme: it cannot run: 1 problem\n  - --tp 3\n" + ended),
+            "trireme: it cannot run: 1 problem\n  - --tp 3");
+  EXPECT_EQ(reason_in("ssh: no route\n" + ended), "ssh: no route");
+  EXPECT_THAT(reason_in(rule + "mpirun has detected an attempt to run as root.\n" + rule),
+              HasSubstr("OMPI_ALLOW_RUN_AS_ROOT=1"));
+}
+
 TEST(FactsOfAProgram, AreTheLineAboutTheseRanks) {
   const Facts facts = facts_in(
       "hello\n{\"ranks\":4,\"legal\":true,\"data\":1,\"pipeline\":2,\"tensor\":2,\"rank_bytes\":7,"

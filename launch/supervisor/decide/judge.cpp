@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstring>
 
 #include "trireme/core/error.h"
 
@@ -35,7 +36,7 @@ std::string cause_of(const Facts& facts) {
   const bool gpu_failed = has_sign(facts.gpu_signs, observe::HealthAction::fatal);
   if (facts.hang) return gpu_failed ? "gpu_failed" : "hang";
   if (facts.finished || (facts.code == code::done && !facts.watched)) return "finished";
-  if (facts.code == code::configuration) return "configuration";
+  if (facts.code == code::configuration || !facts.refusal.empty()) return "configuration";
   if (facts.grows && facts.stop == 0) return "growth";
   if (facts.replaces && facts.stop == 0) return "replacement";
   if (facts.code == code::stopped || facts.stop != 0) return "stopped";
@@ -133,6 +134,10 @@ Decision end(int exit_code, std::string why) {
   return {.restart = false, .exit_code = exit_code, .why = std::move(why)};
 }
 
+std::string with_reason(const std::string& why, const AttemptEnded& last) {
+  return last.error.empty() ? why : why + ": " + last.error;
+}
+
 Decision after_stop(const Facts& facts) {
   if (facts.code == code::stopped) return end(code::stopped, "stopped and saved");
   const bool nothing_lost = facts.last_step <= std::max(facts.durable, facts.resumed);
@@ -147,6 +152,35 @@ Decision after_stop(const Facts& facts) {
 
 bool progressed(const Attempt& attempt) {
   return attempt.ended && attempt.ended->durable > attempt.began.resumed;
+}
+
+std::string name_of_signal(int signal) {
+  const char* name = ::sigabbrev_np(signal);
+  return name == nullptr ? str("signal ", signal) : str("SIG", name);
+}
+
+std::string reason_of(const std::string& cause, const Facts& facts) {
+  const auto with_first_error = [&](const std::string& reason) {
+    return facts.first_error.empty() ? reason : reason + ": " + facts.first_error;
+  };
+  if (cause == "out_of_memory") return facts.out_of_memory;
+  if (!facts.refusal.empty()) return facts.refusal;
+  if (cause == "launcher_killed") {
+    const int signal = facts.code - 128;
+    return str("mpirun itself got ", name_of_signal(signal),
+               signal == SIGKILL ? ": lack of memory, an operator, or the batch system" : "");
+  }
+  if ((cause == "killed" || cause == "crashed") && !facts.rank_end.empty())
+    return with_first_error(facts.rank_end);
+  if (cause == "node_lost" && !facts.lost_host.empty())
+    return "mpirun lost contact with " + facts.lost_host;
+  if (cause == "node_lost" && facts.daemon_lost && facts.last_step == facts.resumed)
+    return "mpirun could not start its daemon on a host: " + facts.last_line;
+  if (!facts.first_error.empty() || !is_failure(cause)) return facts.first_error;
+  if (cause == "ended_early") return "the program ended with 0 before its last step";
+  if (!facts.box.empty()) return facts.box;
+  return facts.last_line.empty() ? "it printed nothing"
+                                 : "it printed no error, and at last: " + facts.last_line;
 }
 
 Verdict judge(const Facts& facts) {
@@ -181,7 +215,7 @@ Decision decide(const Facts& facts, const History& history, Index max_restarts) 
   if (is_planned(last.cause)) return {.restart = true};
   const bool refused = last.cause == "configuration";
   if (refused && !has_run_before(history))
-    return end(code::configuration, "the configuration cannot run: a restart would not help");
+    return end(code::configuration, with_reason("the configuration cannot run", last));
   const bool numerics = last.cause == "numerics";
   if (numerics)
     if (const Index step = same_numerics(facts, history); step >= 0)
@@ -191,10 +225,15 @@ Decision decide(const Facts& facts, const History& history, Index max_restarts) 
   const Tail tail = tail_of(history);
   const int no_help = refused ? code::configuration : code::no_help;
   if (tail.equal >= equal_failures)
-    return end(no_help, str(equal_failures, " equal failures (", last.cause,
-                            ") without a new durable step between"));
+    return end(no_help, with_reason(str(equal_failures, " equal failures (", last.cause,
+                                        ") without a new durable step between"),
+                                    last));
   if (tail.all >= failures)
-    return end(no_help, str(failures, " failures without a new durable step between"));
+    return end(no_help, with_reason(str(failures,
+                                        " failures without a new durable step between, "
+                                        "the last one ",
+                                        last.cause),
+                                    last));
   Index made = 0;
   for (std::size_t i = history.first; i < history.attempts.size(); ++i)
     if (!history.attempts[i].ended || !is_planned(history.attempts[i].ended->cause)) ++made;

@@ -34,8 +34,11 @@ struct Facts {
   std::vector<std::string> unreachable = {};  // hosts, after that
   std::string lost_host = {};                 // the launcher lost contact with it
   std::string rank_host = {};                 // where a rank was ended by a signal
-  std::string first_error = {};  // line of the output; of a hang what the status pages show
-  std::string hang_kind = {};    // of a hang that they show
+  std::string first_error = {};          // line of the output; of a hang what the status pages show
+  std::string last_line = {}, box = {};  // Evidence's
+  std::string refusal = {};              // why mpirun has started nothing, with the remedy
+  std::string rank_end = {};             // which rank a signal has ended, where, and in what
+  std::string hang_kind = {};            // of a hang that they show
   std::vector<std::string> hang_hosts = {};  // whose ranks hold the others up
   std::string out_of_memory = {};  // evidence that the kernel ended a process for lack of memory
   std::vector<GpuSign> gpu_signs = {};
@@ -50,6 +53,11 @@ struct Verdict {
   std::vector<Blame> blame;
 };
 Verdict judge(const Facts& facts);
+/// What is known of why an attempt with this cause has ended, in a sentence; empty where the cause
+/// says all.
+std::string reason_of(const std::string& cause, const Facts& facts);
+/// "SIGKILL".
+std::string name_of_signal(int signal);
 
 /// Whether the attempt has ended, and made a durable step.
 bool progressed(const Attempt& attempt);

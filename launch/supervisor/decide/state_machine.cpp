@@ -15,17 +15,20 @@ namespace {
 constexpr double same_request_s = 2;      // a signal again within it is the same request
 constexpr Index steps_of_a_deaf_job = 3;  // one that got the signal stops after one or two
 
+/// Of a request to stop.
 std::string name_of(int signal) {
-  switch (signal) {
-    case SIGTERM:
-      return "SIGTERM";
-    case SIGINT:
-      return "SIGINT";
-    case SIGUSR1:
-      return "SIGUSR1";
-    default:
-      return "trireme stop --now";
-  }
+  return signal == SIGKILL ? "trireme stop --now" : name_of_signal(signal);
+}
+
+/// Empty: no signal has ended a rank.
+std::string end_of_rank(const Evidence& evidence, const AttemptPlan& plan) {
+  if (evidence.dead_rank < 0) return "";
+  const std::string host = plan.hosts.empty() ? "" : " on " + evidence.rank_host;
+  const std::string rank = evidence.dead_rank_was.empty() ? str("rank ", evidence.dead_rank, host)
+                                                          : evidence.dead_rank_was;
+  const bool no_record = evidence.dead_signal == SIGKILL && evidence.counts_kills_for_memory;
+  return str("signal ", evidence.dead_signal, " (", name_of_signal(evidence.dead_signal),
+             ") ended ", rank, no_record ? "; the kernel has noted no lack of memory" : "");
 }
 
 }  // namespace
@@ -155,6 +158,10 @@ Facts Supervisor::facts_of(const Watch& watch, const AttemptPlan& plan) {
   // Of the only machine there is no use in blaming it.
   if (!plan.hosts.empty()) facts.rank_host = evidence.rank_host;
   facts.first_error = evidence.first_error;
+  facts.last_line = evidence.last_line;
+  facts.box = evidence.box;
+  facts.refusal = evidence.refusal;
+  facts.rank_end = end_of_rank(evidence, plan);
   if (watch.hang && watch.stuck) {
     facts.first_error = watch.stuck->sentence;
     facts.hang_kind = watch.stuck->kind;
@@ -299,7 +306,7 @@ AttemptEnded Supervisor::account(const Watch& watch, const Facts& facts,
   line.code = facts.code;
   line.cause = verdict.cause;
   line.signature = verdict.signature;
-  line.error = verdict.cause == "out_of_memory" ? facts.out_of_memory : facts.first_error;
+  line.error = reason_of(verdict.cause, facts);
   line.blame = verdict.blame;
   line.slow = facts.slow;
   if (line.cause == "corruption") line.clean = facts.clean;

@@ -47,7 +47,13 @@ struct Sight {
 /// What the output of an attempt says of its end.
 struct Evidence {
   std::string first_error, lost_host, rank_host;
-  bool daemon_lost = false;        // of a host that the launcher does not name
+  std::string last_line = {};  // of the program, whatever it says
+  std::string box = {};        // the first line of what mpirun says of the end; empty: nothing
+  std::string refusal = {};    // why mpirun has started nothing, with the remedy
+  int dead_rank = -1, dead_signal = 0;  // the rank that a signal has ended, as mpirun noticed
+  std::string dead_rank_was = {};  // "rank 2 (n1, pp0 dp2 tp0), in \"attention backward\", step 3"
+  bool counts_kills_for_memory = false;  // so that no record of one means something
+  bool daemon_lost = false;              // of a host that the launcher does not name
   bool end_missed = false;         // a rank ended with 0, and its daemon did not see MPI_Finalize
   std::string out_of_memory = {};  // who says that the kernel ended a process for lack of memory
   double gpus_per_rank = -1;       // 0 on CPUs; -1: the job has not said it

@@ -120,6 +120,8 @@ class Machine : public World {
   int pipe_ = -1;
   std::unique_ptr<OutputLog> log_;
   EvidenceReader reader_;
+  OutsideBoxes outside_;  // what is shown
+  std::string dead_rank_was_;
   OomKills oom_kills_;  // when it began
   MetricsTail metrics_;
   bool printed_ = false;

@@ -50,6 +50,8 @@ void Machine::start(const AttemptPlan& plan) {
   log_ =
       std::make_unique<OutputLog>(paths_.attempt(plan.attempt) + "/output.log", options_.log_bytes);
   reader_ = EvidenceReader();
+  outside_ = OutsideBoxes();
+  dead_rank_was_.clear();
   oom_kills_ = count_oom_kills();
   metrics_ = MetricsTail(job_.metrics);
   durable_.look_again();
@@ -125,7 +127,7 @@ void Machine::read_output() {
     printed_ = true;
     reader_.read(text);
     log_->write(text);
-    if (options_.echo) terminal_.show(text);
+    if (options_.echo) terminal_.show(outside_.pass(text));
   }
 }
 
@@ -172,8 +174,12 @@ void Machine::end_all() {
   for (int i = 0; i < most_reads && pipe_ >= 0; ++i) read_output();
   if (pipe_ >= 0) ::close(pipe_);
   pipe_ = -1;
+  if (options_.echo) terminal_.show(outside_.rest());
   durable_.look_again();  // what comes now decides whether the run is finished
-  if (rank_watch_) slow_ = rank_watch_->slow();
+  if (rank_watch_) {
+    slow_ = rank_watch_->slow();
+    dead_rank_was_ = rank_watch_->last_place(reader_.found().dead_rank);
+  }
   rank_watch_.reset();
   if (!key_.empty()) remove_private_directories(key_);
   if (attempt_ > 0)
@@ -193,6 +199,8 @@ Evidence Machine::evidence() const {
   const Index sharing = std::atoll(option_of(job_.words, "--ranks-per-gpu").c_str());
   if (sharing > 1 && found.gpus_per_rank > 0) found.gpus_per_rank /= static_cast<double>(sharing);
   found.slow = slow_;
+  found.dead_rank_was = dead_rank_was_;
+  found.counts_kills_for_memory = hosts_.empty() && counts(oom_kills_);
   if (job_.watched) {
     found.wrong_ranks = wrong_ranks(paths_.run, attempt_);
     found.clean = newest_clean_step(paths_.run, attempt_);

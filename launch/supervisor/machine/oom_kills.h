@@ -15,6 +15,9 @@ struct OomKills {
 /// So far. `root`: of the file system; tests give another.
 OomKills count_oom_kills(const std::string& root = "");
 
+/// Whether any are counted here.
+inline bool counts(const OomKills& kills) { return kills.of_group || kills.of_machine; }
+
 /// A sentence on what came between two counts; empty: nothing. Where the control group counts, the
 /// rest of the machine does not.
 std::string new_oom_kills(const OomKills& before, const OomKills& after);

@@ -4,6 +4,8 @@
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <sstream>
 
 #include <fcntl.h>
@@ -12,6 +14,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/require_call.h"
+#include "runtime/core/text/one_line.h"
 
 namespace trireme::supervisor {
 namespace {
@@ -30,39 +33,54 @@ std::string word_behind(const std::string& line, const std::string& mark) {
 bool names_an_error(std::string line) {
   std::transform(line.begin(), line.end(), line.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  for (const char* mark :
-       {"error", "cannot run", "] signal: ", "exited on signal", "terminate called"})
+  if (line.find("orte_error_log") != std::string::npos) return false;  // where in Open MPI
+  for (const char* mark : {"error", "cannot run", "terminate called"})
     if (line.find(mark) != std::string::npos) return true;
   return false;
+}
+
+bool is_blank(const std::string& line) {
+  return line.find_first_not_of(" \t\r-") == std::string::npos;
+}
+
+/// Calls `take` for each line of the text, without its end. `open`: the line before it, so far.
+template <class Take>
+void split_lines(std::string_view text, std::string& open, const Take& take) {
+  for (const char c : text) {
+    if (c == '\n') {
+      take(open);
+      open.clear();
+    } else if (open.size() < longest_line) {
+      open += c;
+    }
+  }
 }
 
 }  // namespace
 
 void EvidenceReader::read(std::string_view text) {
-  for (const char c : text) {
-    if (c == '\n') {
-      read_line(open_);
-      open_.clear();
-    } else if (open_.size() < longest_line) {
-      open_ += c;
-    }
-  }
+  split_lines(text, open_, [this](const std::string& line) { read_line(line); });
+  split_lines(outside_.pass(text), open_of_program_,
+              [this](const std::string& line) { read_line_of_program(line); });
+  note_boxes();
 }
 
+/// Also of boxes.
 void EvidenceReader::read_line(const std::string& line) {
-  // What mpirun says of a signal has the rank, which the handler in the process does not say.
-  const bool says_more = found_.first_error.find("] Signal: ") != std::string::npos &&
-                         line.find("exited on signal") != std::string::npos;
   // A rank waits 2 s for its daemon (PMIx_Finalize), which may be longer on a busy machine.
-  const bool end_missed = line.find("but exited without calling \"finalize\"") != std::string::npos;
-  found_.end_missed = found_.end_missed || end_missed;
-  if ((found_.first_error.empty() && (names_an_error(line) || end_missed)) || says_more)
-    found_.first_error = line.substr(0, longest_error);
+  if (line.find("but exited without calling \"finalize\"") != std::string::npos) {
+    found_.end_missed = true;
+    if (found_.first_error.empty()) found_.first_error = line.substr(0, longest_error);
+  }
   if (line.find("device: CPU ") != std::string::npos) found_.gpus_per_rank = 0;
   if (line.find("device: GPU ") != std::string::npos) found_.gpus_per_rank = 1;
   // "mpirun noticed that process rank 2 with PID 0 on node n1 exited on signal 9 (Killed)."
-  if (found_.rank_host.empty() && line.find("exited on signal") != std::string::npos)
+  if (found_.rank_host.empty() && line.find("exited on signal") != std::string::npos) {
     found_.rank_host = word_behind(line, " on node ");
+    const std::string rank = word_behind(line, " process rank ");
+    found_.dead_rank = rank.empty() ? -1 : std::atoi(rank.c_str());
+    found_.dead_signal = std::atoi(word_behind(line, " exited on signal ").c_str());
+  }
   if (line.find("unable to reliably start one or more daemons") != std::string::npos)
     found_.daemon_lost = true;  // what mpirun says when the remote shell of a host ends
   // "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks ..."
@@ -72,6 +90,29 @@ void EvidenceReader::read_line(const std::string& line) {
   // "  Remote daemon: [[15405,0],2] on node n2"
   if (found_.lost_host.empty() && line.find("Remote daemon:") != std::string::npos)
     found_.lost_host = word_behind(line, " on node ");
+}
+
+/// Of the program, or of what starts it on a host.
+void EvidenceReader::read_line_of_program(const std::string& line) {
+  constexpr const char* item = "  - ";
+  if (!heading_.empty() &&
+      line.starts_with(item))  // of "this configuration cannot run: 2 problems"
+    found_.first_error = one_line(heading_ + line.substr(std::strlen(item)), longest_error);
+  heading_.clear();
+  if (found_.first_error.empty() && names_an_error(line)) {
+    found_.first_error = line.substr(0, longest_error);
+    const bool is_heading = line.ends_with(" problem") || line.ends_with(" problems");
+    if (is_heading) heading_ = line.substr(0, line.find(": ") + 2);
+  }
+  if (!is_blank(line)) found_.last_line = line.substr(0, longest_error);
+}
+
+void EvidenceReader::note_boxes() {
+  for (; boxes_noted_ < outside_.left_out().size(); ++boxes_noted_) {
+    const std::string& first_line = outside_.left_out()[boxes_noted_];
+    if (found_.refusal.empty()) found_.refusal = refusal_in(first_line);
+    if (found_.box.empty() && says_why(first_line)) found_.box = first_line;
+  }
 }
 
 OutputLog::OutputLog(std::string path, Index most_bytes)

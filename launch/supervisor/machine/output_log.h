@@ -6,10 +6,12 @@
 #include <string_view>
 
 #include "launch/supervisor/decide/world.h"
+#include "launch/supervisor/machine/open_mpi_boxes.h"
 
 namespace trireme::supervisor {
 
-/// Reads lines and keeps the first error, and the hosts that mpirun names.
+/// Reads what an attempt prints: the first error of the program, what mpirun says of its end, and
+/// the hosts that it names.
 class EvidenceReader {
  public:
   void read(std::string_view text);
@@ -17,8 +19,14 @@ class EvidenceReader {
 
  private:
   void read_line(const std::string& line);
+  void read_line_of_program(const std::string& line);
+  void note_boxes();
 
   std::string open_;  // line without its end
+  std::string open_of_program_;
+  OutsideBoxes outside_;
+  std::size_t boxes_noted_ = 0;
+  std::string heading_;  // of a list of problems, whose first one comes next
   Evidence found_;
 };
 

@@ -237,6 +237,17 @@ std::vector<observe::PageState> RankWatch::pages() const {
   return pages;
 }
 
+std::string RankWatch::last_place(int rank) const {
+  if (rank < 0 || rank >= options_.ranks || !readers_[static_cast<std::size_t>(rank)]) return "";
+  observe::RankReport report;
+  report.rank = rank;
+  report.page = readers_[static_cast<std::size_t>(rank)]->read();
+  report.host = options_.hosts.empty()
+                    ? report.page->host
+                    : listed_name(report.page->host, rank, options_.hosts, options_.ranks_of_each);
+  return observe::describe_rank(report) + observe::describe_place(report);
+}
+
 std::vector<std::string> RankWatch::slow() const { return describe_slow(pages()); }
 
 std::vector<SlowHost> RankWatch::slow_hosts() const {

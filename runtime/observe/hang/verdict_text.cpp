@@ -15,6 +15,10 @@ std::string quoted_op(const PageState& page) {
   return fmt::format(" \"{}{}{}\"", page.op, page.action.empty() ? "" : " ", page.action);
 }
 
+std::string micro_batch_of(const PageState& page) {
+  return page.micro_batch < 0 ? "" : fmt::format(" of micro-batch {}", page.micro_batch);
+}
+
 /// Of the record of an operation, which some member still has.
 const OperationState* find_record(const std::vector<RankReport>& reports, const WaitGraph& graph,
                                   const Awaited& awaited) {
@@ -81,6 +85,24 @@ std::string describe_phase(const RankReport& report) {
                                    : fmt::format(", phase {}", name(page.phase));
 }
 
+std::string describe_place(const RankReport& report) {
+  if (!report.page) return "";
+  const PageState& page = *report.page;
+  const std::string op = quoted_op(page);
+  switch (page.waits_for) {
+    case WaitsFor::data:
+      return ", waiting for data" + describe_phase(report);
+    case WaitsFor::storage:
+      return ", waiting for storage" + describe_phase(report);
+    case WaitsFor::operations:
+      return ", waiting for other ranks" + describe_phase(report);
+    case WaitsFor::nothing:
+      break;
+  }
+  return (op.empty() ? "" : fmt::format(", in{}{}", op, micro_batch_of(page))) +
+         describe_phase(report);
+}
+
 std::string describe_activity(const std::vector<RankReport>& reports, const WaitGraph& graph,
                               int rank) {
   const RankReport& report = reports[at(rank)];
@@ -107,10 +129,8 @@ std::string describe_activity(const std::vector<RankReport>& reports, const Wait
   const std::string op = quoted_op(page);
   if (op.empty())
     return fmt::format("has not moved for {:.1f} s{}", page.age_s(page.moved_ns), phase);
-  const std::string micro_batch =
-      page.micro_batch < 0 ? "" : fmt::format(" of micro-batch {}", page.micro_batch);
-  return fmt::format("has computed{}{} for {:.1f} s{}", op, micro_batch, page.age_s(page.moved_ns),
-                     phase);
+  return fmt::format("has computed{}{} for {:.1f} s{}", op, micro_batch_of(page),
+                     page.age_s(page.moved_ns), phase);
 }
 
 std::string describe_waiting(const std::vector<RankReport>& reports, const WaitGraph& graph,

@@ -22,6 +22,9 @@ std::string describe_operation(const std::vector<RankReport>& reports, const Wai
                                const Awaited& awaited);
 /// ", step 1182", ", phase load"
 std::string describe_phase(const RankReport& report);
+/// ", in "attention backward" of micro-batch 3, step 1182", ", waiting for data, phase evaluate":
+/// what the rank does, or did last.
+std::string describe_place(const RankReport& report);
 /// "has computed "attention backward" of micro-batch 3 for 12.0 s, step 1182"
 std::string describe_activity(const std::vector<RankReport>& reports, const WaitGraph& graph,
                               int rank);

@@ -1,0 +1,103 @@
+#include "launch/supervisor/machine/open_mpi_boxes.h"
+
+#include <utility>
+
+namespace trireme::supervisor {
+namespace {
+
+constexpr std::size_t shortest_rule = 60, most_held = 4096;
+constexpr int most_lines = 60;  // of a box
+
+struct Box {
+  std::string_view first_line;    // or its beginning
+  std::string_view refusal = {};  // why nothing was started, with the remedy
+  bool says_why = false;          // the job has ended; its first line is a sentence
+};
+// Those of Open MPI 4.1 about a job that ends, or does not start.
+constexpr Box boxes[] = {
+    {"Primary job  terminated normally, but"},
+    {"mpirun noticed that process rank"},
+    {"mpirun detected that one or more processes exited"},
+    {"mpirun has exited due to process rank"},
+    {"MPI_ABORT was invoked on rank", {}, true},
+    {"ORTE has lost communication with a remote daemon"},
+    {"ORTE was unable to reliably start one or more daemons"},
+    {"An ORTE daemon has unexpectedly failed after launch"},
+    {"An internal error has occurred in ORTE"},
+    {"There are not enough slots available",
+     "mpirun has fewer slots than ranks, which are the cores of this machine where nothing else "
+     "says how many: give fewer ranks (-n), or --mpirun \"mpirun --oversubscribe\""},
+    {"mpirun has detected an attempt to run as root",
+     "mpirun does not run as root: start it as another user, or export OMPI_ALLOW_RUN_AS_ROOT=1 "
+     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"},
+    {"The SLURM process starter for OpenMPI was unable to locate a",
+     "SLURM_JOBID is set, so mpirun starts ranks by srun, and there is no srun: outside of a Slurm "
+     "job unset the variables SLURM_*, in a job put srun into PATH"},
+    {"While trying to determine what resources are available, the SLURM",
+     "SLURM_JOBID is set, and other variables of a Slurm job are not: outside of one unset the "
+     "variables SLURM_*"},
+};
+
+const Box* box_with(std::string_view first_line) {
+  for (const Box& box : boxes)
+    if (first_line.starts_with(box.first_line)) return &box;
+  return nullptr;
+}
+
+bool is_dashes(std::string_view text) {
+  return text.find_first_not_of('-') == std::string_view::npos;
+}
+
+bool is_rule(std::string_view line) { return line.size() >= shortest_rule && is_dashes(line); }
+
+}  // namespace
+
+std::string refusal_in(std::string_view first_line) {
+  const Box* box = box_with(first_line);
+  return box == nullptr ? "" : std::string(box->refusal);
+}
+
+bool says_why(std::string_view first_line) {
+  const Box* box = box_with(first_line);
+  return box != nullptr && box->says_why;
+}
+
+std::string OutsideBoxes::pass(std::string_view text) {
+  std::string shown;
+  for (const char c : text) {
+    line_ += c;
+    if (c == '\n') {
+      end_line(shown);
+      continue;
+    }
+    const bool may_begin_a_box = !rule_.empty() || (!partly_shown_ && is_dashes(line_));
+    if ((in_box_ || may_begin_a_box) && line_.size() < most_held) continue;
+    shown += std::exchange(rule_, "") + std::exchange(line_, "");
+    partly_shown_ = true;
+  }
+  return shown;
+}
+
+/// `line_` is the end of a line, or all of one where nothing of it is shown.
+void OutsideBoxes::end_line(std::string& shown) {
+  const std::string line = std::exchange(line_, "");
+  const std::string_view bare = std::string_view(line).substr(0, line.size() - 1);
+  const bool rule = !std::exchange(partly_shown_, false) && is_rule(bare);
+  if (in_box_) {
+    in_box_ = !rule && ++lines_ < most_lines;
+  } else if (!rule_.empty() && box_with(bare) != nullptr) {
+    in_box_ = true;
+    lines_ = 0;
+    rule_.clear();
+    left_out_.emplace_back(bare);
+  } else {
+    shown += std::exchange(rule_, "");
+    (rule ? rule_ : shown) += line;
+  }
+}
+
+std::string OutsideBoxes::rest() {
+  return std::exchange(rule_, "") + (in_box_ ? "" : std::exchange(line_, ""));
+}
+
+}  // namespace trireme::supervisor

@@ -76,5 +76,15 @@ TEST_F(Tail, KnowsTheLastStepOfALongFile) {
   EXPECT_EQ(last_step_in(path_), 500);
 }
 
+TEST_F(Tail, KnowsTheUsualTimeOfAStepAndTheAgeOfTheLast) {
+  EXPECT_EQ(step_rate_in(path_).usual_s, 0);
+  for (const char* milliseconds : {"20", "9000", "21", "19", "20"})
+    append(std::string("{\"step\":1,\"step_ms\":") + milliseconds + "}\n");
+  EXPECT_EQ(step_rate_in(path_).usual_s, 0.02);
+  const auto now = std::filesystem::file_time_type::clock::now();
+  std::filesystem::last_write_time(path_, now - std::chrono::seconds(8));
+  EXPECT_NEAR(step_rate_in(path_).age_s, 8, 4);
+}
+
 }  // namespace
 }  // namespace trireme::supervisor::test

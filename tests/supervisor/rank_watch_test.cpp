@@ -94,6 +94,38 @@ TEST_F(RankWatches, ForgetASuspicionWhenTheJobMoves) {
   EXPECT_FALSE(std::filesystem::exists(verdict_path()));
 }
 
+TEST_F(RankWatches, SayWhereARankWasWhenItEnded) {
+  EXPECT_EQ(watch_.last_place(1), "");  // no page is seen so far
+  EXPECT_FALSE(watch_.look(1));
+  EXPECT_THAT(watch_.last_place(1), HasSubstr("rank 1 ("));
+  EXPECT_THAT(watch_.last_place(1), HasSubstr("), in \"attention\""));
+  EXPECT_THAT(watch_.last_place(1), HasSubstr(", step 3"));
+  EXPECT_THAT(watch_.last_place(0), HasSubstr("), waiting for other ranks, step 3"));
+  EXPECT_EQ(watch_.last_place(-1), "");
+  EXPECT_EQ(watch_.last_place(2), "");
+}
+
+TEST_F(RankWatches, SayWhyNoRankMovesLongBeforeThatIsAHang) {
+  const auto reports = [&] {
+    return std::vector{observe::report_of(observe::PageReader(observe::page_path(pages(), 0))),
+                       observe::report_of(observe::PageReader(observe::page_path(pages(), 1)))};
+  };
+  EXPECT_EQ(describe_stall(reports()), "");  // it has just moved
+  let_time_pass();
+  let_time_pass();
+  std::vector<observe::RankReport> found = reports();
+  EXPECT_THAT(describe_stall(found), testing::StartsWith("rank 1 ("));
+  EXPECT_THAT(describe_stall(found), HasSubstr(") has computed \"attention\" for 1."));
+  found[1].state.state = 'T';  // as the kernel shows it
+  EXPECT_THAT(describe_stall(found), HasSubstr(") is stopped (SIGSTOP), step 3; rank 0 waits"));
+  EXPECT_EQ(describe_process(found[1]), "stopped (SIGSTOP)");
+  found[1].state.state = 'Z';  // its parent has died before it, for example
+  EXPECT_EQ(describe_process(found[1]), "gone");
+  EXPECT_EQ(describe_process(found[0]), "running");
+  computing_.progressed();
+  EXPECT_EQ(describe_stall(reports()), "");
+}
+
 TEST_F(RankWatches, SayNothingOfProgramsWithoutPages) {
   RankWatch other({folder_ / "none", folder_.path(), 2, 0.2});
   for (double now_s = 0; now_s < 100; now_s += 0.1) EXPECT_FALSE(other.look(now_s));

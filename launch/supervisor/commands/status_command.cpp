@@ -25,8 +25,14 @@ struct Status {
   std::string supervisor;  // empty: none
   History history;
   Index durable = 0, last_step = 0;
-  std::vector<observe::PageState> pages;  // of ranks at work
-  std::string verdict;                    // why the job at work does not move; empty: it does
+  StepRate rate;
+  std::vector<observe::RankReport> ranks;  // at work, or left by a supervisor that died
+  std::vector<observe::PageState> pages;   // of these ranks
+  std::string verdict;                     // why the job at work does not move; empty: it does
+
+  bool at_work() const {
+    return !supervisor.empty() && !history.attempts.empty() && !history.attempts.back().ended;
+  }
 };
 
 /// Of the attempt that is under way.
@@ -45,13 +51,45 @@ std::string verdict_of(const Paths& paths, const History& history) {
   }
 }
 
-std::string to_text(const observe::PageState& page) {
+bool are_gone(const std::vector<observe::RankReport>& ranks) {
+  return std::all_of(ranks.begin(), ranks.end(), [](const observe::RankReport& rank) {
+    return !rank.page || describe_process(rank) == "gone";
+  });
+}
+
+std::string to_text(const observe::RankReport& rank) {
+  const observe::PageState& page = *rank.page;
   std::string text = fmt::format("  rank {}", page.rank);
   if (!page.coordinates.empty()) text += fmt::format(" ({})", page.coordinates);
   text += fmt::format(": {}", observe::name(page.phase));
   if (page.step >= 0) text += fmt::format(", step {}", page.step);
+  const std::string process = describe_process(rank);
+  if (process != "running" && process != "unknown") text += ", " + process;
   if (!page.error.empty()) text += ": " + page.error;
   return text + "\n";
+}
+
+std::string describe_ranks(const Status& status) {
+  if (status.supervisor.empty() && !status.ranks.empty()) {
+    if (are_gone(status.ranks)) return "  ranks: gone\n";
+    if (!status.history.attempts.back().began.nodes.empty())
+      return "  ranks: their supervisor died, so what they do is not known\n";
+  }
+  std::string text;
+  for (const observe::RankReport& rank : status.ranks)
+    if (rank.page) text += to_text(rank);
+  return text;
+}
+
+/// Since when an attempt at work has done no step, where that is longer than usual, and why.
+std::string describe_pause(const Status& status) {
+  constexpr double least_s = 1, unusual = 3;
+  const StepRate& rate = status.rate;
+  const std::string why = status.verdict.empty() ? "" : ": " + status.verdict;
+  if (!status.at_work()) return "";
+  if (rate.usual_s <= 0 || rate.age_s < std::max(least_s, unusual * rate.usual_s))
+    return status.verdict.empty() ? "" : "  " + status.verdict + "\n";
+  return fmt::format("  no step for {:.0f} s (usual {:.2g} s){}\n", rate.age_s, rate.usual_s, why);
 }
 
 Status status_of(const Paths& paths) {
@@ -60,19 +98,17 @@ Status status_of(const Paths& paths) {
   status.supervisor = supervisor_of(paths).value_or("");
   const std::vector<Index> durable = durable_steps(paths.run, 1);
   status.durable = durable.empty() ? 0 : durable.front();
-  status.last_step = last_step_in(status.history.metrics_in(paths.run));
-  status.pages = pages_of_attempt(paths, status.history);
-  status.verdict = verdict_of(paths, status.history);
+  const std::string metrics = status.history.metrics_in(paths.run);
+  status.last_step = last_step_in(metrics);
+  status.rate = step_rate_in(metrics);
+  status.ranks = reports_of_attempt(paths, status.history);
+  status.pages = pages_in(status.ranks);
+  if (!status.at_work()) return status;
+  // The supervisor needs longer to call it a hang. It sees other machines, too.
+  if (status.history.attempts.back().began.nodes.empty())
+    status.verdict = describe_stall(status.ranks);
+  if (status.verdict.empty()) status.verdict = verdict_of(paths, status.history);
   return status;
-}
-
-/// "training", "waiting", or how the last supervisor ended.
-std::string state_of(const Status& status) {
-  const History& history = status.history;
-  if (history.end) return fmt::format("ended with {}: {}", history.end->code, history.end->why);
-  if (status.supervisor.empty()) return "its supervisor died; start `trireme run` again";
-  const bool at_work = !history.attempts.empty() && !history.attempts.back().ended;
-  return at_work ? "at work" : "between attempts";
 }
 
 /// The newest step that all ranks have in a tier (memory, local disks); -1: none, or not known
@@ -105,7 +141,8 @@ std::string describe_layout(const AttemptBegan& began) {
 }
 
 std::string to_text(const Status& status) {
-  std::string text = fmt::format("{}: {}\n", status.history.run, state_of(status));
+  std::string text = fmt::format("{}: {}\n", status.history.run,
+                                 state_of(status.history, !status.supervisor.empty()));
   if (!status.supervisor.empty()) text += fmt::format("  supervisor: {}\n", status.supervisor);
   text += fmt::format("  step {}, newest durable step {}{}\n", status.last_step, status.durable,
                       describe_snapshots(status.pages));
@@ -120,19 +157,21 @@ std::string to_text(const Status& status) {
     text += fmt::format("; ended: {} (exit code {}){}", last.ended->cause, last.ended->code,
                         last.ended->error.empty() ? "" : ": " + last.ended->error);
   text += "\n";
-  if (!status.verdict.empty()) text += "  " + status.verdict + "\n";
+  text += describe_pause(status);
   if (const auto& spikes = status.history.spikes; !spikes.empty())
     text += fmt::format("  loss spikes: {}, the last to step {} in attempt {}\n", spikes.size(),
                         spikes.back().step, spikes.back().attempt);
-  for (const observe::PageState& page : status.pages) text += to_text(page);
+  text += describe_ranks(status);
   for (const std::string& slow : describe_slow(status.pages)) text += "  slow: " + slow + "\n";
   return text;
 }
 
-Json to_json(const observe::PageState& page) {
+Json to_json(const observe::RankReport& rank) {
+  const observe::PageState& page = *rank.page;
   return Json::Object{{"rank", Index{page.rank}},
                       {"phase", observe::name(page.phase)},
-                      {"step", page.step >= 0 ? Json(page.step) : Json()}};
+                      {"step", page.step >= 0 ? Json(page.step) : Json()},
+                      {"process", describe_process(rank)}};
 }
 
 Json to_json(const Status& status) {
@@ -140,10 +179,12 @@ Json to_json(const Status& status) {
   const Index memory = step_of_all(status.pages, &observe::PageState::memory_step),
               local = step_of_all(status.pages, &observe::PageState::local_step);
   Json::Object all{{"run", history.run},
-                   {"state", state_of(status)},
+                   {"state", state_of(history, !status.supervisor.empty())},
                    {"supervisor", status.supervisor.empty() ? Json() : Json(status.supervisor)},
                    {"step", status.last_step},
                    {"durable", status.durable},
+                   {"step_age_s", status.at_work() ? Json(status.rate.age_s) : Json()},
+                   {"usual_step_s", status.rate.usual_s},
                    {"memory", memory < 0 ? Json() : Json(memory)},
                    {"local", local < 0 ? Json() : Json(local)},
                    {"attempts", static_cast<Index>(history.attempts.size())}};
@@ -155,7 +196,8 @@ Json to_json(const Status& status) {
     all.emplace_back("cause", last.ended ? Json(last.ended->cause) : Json());
   }
   Json::Array pages;
-  for (const observe::PageState& page : status.pages) pages.push_back(to_json(page));
+  for (const observe::RankReport& rank : status.ranks)
+    if (rank.page) pages.push_back(to_json(rank));
   all.emplace_back("pages", std::move(pages));
   const std::vector<std::string> slow = describe_slow(status.pages);
   all.emplace_back("slow", Json::Array(slow.begin(), slow.end()));
@@ -168,6 +210,13 @@ Json to_json(const Status& status) {
 }
 
 }  // namespace
+
+std::string state_of(const History& history, bool supervised) {
+  if (history.end) return fmt::format("ended with {}: {}", history.end->code, history.end->why);
+  if (!supervised) return "its supervisor died; start `trireme run` again";
+  const bool at_work = !history.attempts.empty() && !history.attempts.back().ended;
+  return at_work ? "at work" : "between attempts";
+}
 
 int status(int argc, char** argv) {
   std::string run;

@@ -1,6 +1,7 @@
 #include "launch/supervisor/machine/metrics_tail.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -55,6 +56,16 @@ std::vector<Step> parse_lines(const std::string& text) {
   return steps;
 }
 
+/// Those of its last lines.
+std::vector<Step> last_steps_in(const std::string& metrics) {
+  std::error_code missing;
+  const auto bytes = std::filesystem::file_size(metrics, missing);
+  if (missing) return {};
+  constexpr Index last_bytes = 4096;
+  const auto end = static_cast<Index>(bytes);
+  return parse_lines(bytes_at(metrics, std::max<Index>(0, end - last_bytes), end));
+}
+
 }  // namespace
 
 MetricsTail::MetricsTail(std::string path) : path_(std::move(path)) { at_ = size(); }
@@ -77,14 +88,20 @@ std::vector<Step> MetricsTail::read() {
 }
 
 Index last_step_in(const std::string& metrics) {
-  std::error_code missing;
-  const auto bytes = std::filesystem::file_size(metrics, missing);
-  if (missing) return 0;
-  constexpr Index last_bytes = 4096;
-  const auto end = static_cast<Index>(bytes);
-  const std::vector<Step> steps =
-      parse_lines(bytes_at(metrics, std::max<Index>(0, end - last_bytes), end));
+  const std::vector<Step> steps = last_steps_in(metrics);
   return steps.empty() ? 0 : steps.back().number;
+}
+
+StepRate step_rate_in(const std::string& metrics) {
+  std::vector<Step> steps = last_steps_in(metrics);
+  if (steps.empty()) return {};
+  const auto middle = steps.begin() + std::ssize(steps) / 2;
+  std::nth_element(steps.begin(), middle, steps.end(),
+                   [](const Step& a, const Step& b) { return a.seconds < b.seconds; });
+  std::error_code missing;
+  const std::chrono::duration<double> age = std::filesystem::file_time_type::clock::now() -
+                                            std::filesystem::last_write_time(metrics, missing);
+  return {middle->seconds, missing ? 0 : std::max(0.0, age.count())};
 }
 
 }  // namespace trireme::supervisor

@@ -25,4 +25,11 @@ class MetricsTail {
 /// The step of its last whole line; 0: none.
 Index last_step_in(const std::string& metrics);
 
+/// How fast a job does steps.
+struct StepRate {
+  double usual_s = 0;  // the median of its last steps; 0: it has done none
+  double age_s = 0;    // of the last one
+};
+StepRate step_rate_in(const std::string& metrics);
+
 }  // namespace trireme::supervisor

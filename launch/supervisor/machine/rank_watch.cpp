@@ -265,18 +265,67 @@ std::vector<SlowHost> RankWatch::slow_hosts() const {
   return hosts;
 }
 
-std::vector<observe::PageState> pages_of_attempt(const Paths& paths, const History& history) {
-  std::vector<observe::PageState> pages;
-  if (history.attempts.empty() || history.attempts.back().ended) return pages;
+std::vector<observe::RankReport> reports_of_attempt(const Paths& paths, const History& history) {
+  if (history.attempts.empty() || history.attempts.back().ended) return {};
   const AttemptBegan& began = history.attempts.back().began;
   const std::string key = key_of(paths, history.run);
   const PrivateDirectories own = find_private_directories(paths, key, began.attempt);
-  const std::string directory = began.nodes.empty() ? own.pages() : own.copies();
-  for (const std::string& path : observe::find_pages(directory)) try {
-      pages.push_back(observe::PageReader(path).read());
+  const bool here = began.nodes.empty();
+  std::vector<observe::RankReport> reports;
+  for (const std::string& path : observe::find_pages(here ? own.pages() : own.copies())) try {
+      const observe::PageReader reader(path);
+      observe::RankReport report = observe::report_of(reader);
+      if (!here) report.process = observe::RankReport::Process::unknown;
+      const auto rank = static_cast<std::size_t>(report.rank);
+      while (reports.size() <= rank) {
+        const int next = static_cast<int>(reports.size());
+        reports.emplace_back().rank = next;
+      }
+      reports[rank] = std::move(report);
     } catch (const Error&) {  // the attempt has just ended, or is that of another version
     }
+  return reports;
+}
+
+std::vector<observe::PageState> pages_in(const std::vector<observe::RankReport>& reports) {
+  std::vector<observe::PageState> pages;
+  for (const observe::RankReport& report : reports)
+    if (report.page) pages.push_back(*report.page);
   return pages;
+}
+
+std::vector<observe::PageState> pages_of_attempt(const Paths& paths, const History& history) {
+  return pages_in(reports_of_attempt(paths, history));
+}
+
+std::string describe_process(const observe::RankReport& rank) {
+  switch (rank.process) {
+    case observe::RankReport::Process::unknown:
+      return "unknown";
+    case observe::RankReport::Process::ended:
+      return "gone";
+    case observe::RankReport::Process::running:
+      break;
+  }
+  switch (rank.state.state) {
+    case 'T':
+      return "stopped (SIGSTOP)";
+    case 'Z':  // nobody has asked for its exit code so far
+    case 'X':
+      return "gone";
+    default:
+      return "running";
+  }
+}
+
+std::string describe_stall(const std::vector<observe::RankReport>& reports) {
+  constexpr double least_s = 1;
+  for (const observe::RankReport& report : reports)
+    if (report.page && report.page->age_s(report.page->moved_ns) < least_s) return "";
+  const observe::Verdict verdict = observe::judge(reports, {.frozen_s = least_s});
+  if (verdict.kind == observe::Verdict::Kind::none) return "";
+  const std::string alarm = "hang: ";  // whether it is one, the supervisor says
+  return verdict.sentence.substr(verdict.sentence.starts_with(alarm) ? alarm.size() : 0);
 }
 
 std::vector<std::string> describe_slow(const std::vector<observe::PageState>& pages) {

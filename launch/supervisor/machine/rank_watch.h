@@ -63,9 +63,19 @@ class RankWatch {
   double logged_quiet_s_ = -1;  // of the verdict in the folder; -1: there is none
 };
 
-/// Pages of the ranks of the attempt that runs, as the supervisor's machine has them; none between
-/// attempts, and on other machines.
+/// What is known of the ranks of the attempt that runs, or of which the supervisor has died, by
+/// rank, as its machine has their pages; of processes on other machines it is not known whether
+/// they run. Empty between attempts, and on other machines.
+std::vector<observe::RankReport> reports_of_attempt(const Paths& paths, const History& history);
+/// The pages in these reports.
+std::vector<observe::PageState> pages_in(const std::vector<observe::RankReport>& reports);
 std::vector<observe::PageState> pages_of_attempt(const Paths& paths, const History& history);
+/// What the kernel says of the process of a rank: "running", "stopped (SIGSTOP)", "gone"; "unknown"
+/// of another machine.
+std::string describe_process(const observe::RankReport& rank);
+/// Why no rank moves, where none has moved for a second; empty: one has, or there is no reason to
+/// see. All processes are to be of this machine.
+std::string describe_stall(const std::vector<observe::RankReport>& reports);
 /// Lines of RankWatch::slow() for these pages.
 std::vector<std::string> describe_slow(const std::vector<observe::PageState>& pages);
 

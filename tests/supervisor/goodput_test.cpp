@@ -129,7 +129,9 @@ TEST(Goodput, SaysWhichIntervalBetweenSavesWasChosen) {
 TEST(Goodput, AddsUpToTheWholeTime) {
   const Goodput found = goodput(two_attempts());
   EXPECT_EQ(found.wall_s, 3600);
-  EXPECT_EQ(found.useful_s + found.lost_s + found.start_s + found.stall_s + found.waited_s, 3600);
+  EXPECT_EQ(found.useful_s + found.lost_s + found.start_s + found.stall_s + found.detect_s +
+                found.waited_s,
+            3600);
   EXPECT_NEAR(found.ratio(), 3100.0 / 3600, 1e-12);
   EXPECT_EQ(found.failures, 1);
   EXPECT_EQ(found.causes.at("killed").lost_steps, 7);
@@ -139,8 +141,51 @@ TEST(Goodput, AddsUpToTheWholeTime) {
 TEST(Goodput, SaysWhatFailuresLost) {
   const std::string text = to_text(goodput(two_attempts()), {});
   EXPECT_THAT(text, HasSubstr("2 attempts, 1 failure, "));
-  EXPECT_THAT(text, HasSubstr("  killed: 1 failure, 7 steps done again, 200.0 s\n"));
+  EXPECT_THAT(text, HasSubstr("  killed: 1 failure, 7 steps done again, 300.0 s lost\n"));
   EXPECT_THAT(text, HasSubstr("  n1: blamed for 1 failure\n"));
+}
+
+TEST(Goodput, CountsTheTimeUntilAHangIsSeenOnceAndOfTheHang) {
+  History history = two_attempts();
+  history.attempts[0].ended->cause = "hang";
+  history.attempts[0].ended->detect_s = 70;  // of the 100 s between steps
+  const Goodput found = goodput(history);
+  EXPECT_EQ(found.stall_s, 30);
+  EXPECT_EQ(found.useful_s + found.lost_s + found.start_s + found.stall_s + found.detect_s +
+                found.waited_s,
+            3600);
+  EXPECT_EQ(found.causes.at("hang").lost_s, 200 + 70 + 60 + 40);
+  EXPECT_NEAR(found.gpu.lost, 10 * found.causes.at("hang").lost_s / 3600, 1e-9);
+  EXPECT_THAT(to_text(found, {}), testing::ContainsRegex("waiting for hangs to be seen +70.0 s"));
+  EXPECT_THAT(to_text(to_json(found, {})), HasSubstr("\"stall_s\":30.0"));
+}
+
+TEST(Goodput, HasALineOfEachAttemptWithWhatToDo) {
+  History history = two_attempts();
+  history.attempts[0].ended->at = 1795867200;
+  history.attempts[0].ended->error = "signal 9 (SIGKILL) ended rank 2";
+  AttemptBegan third;
+  third.attempt = 3;
+  history.add(third);
+  const std::string text = to_text(goodput(history).lines, 10);
+  EXPECT_THAT(text, testing::ContainsRegex(
+                        "2026-11-2[0-9] ..:..:..  attempt 1    killed +lost 7 steps, 300.0 s  "
+                        "signal 9 .SIGKILL. ended rank 2\n"));
+  EXPECT_THAT(text,
+              testing::ContainsRegex("attempt 3    runs\n.*attempt 2    finished\n.*attempt 1 "));
+  EXPECT_THAT(text, HasSubstr("\nto do after killed: see who sends signals"));
+  EXPECT_THAT(to_text(goodput(history).lines, 1), HasSubstr("\n2 earlier attempts"));
+  EXPECT_THAT(to_text(to_json(goodput(history), {})),
+              HasSubstr(R"("list":[{"attempt":1,"at":"2026-11-28T12:00:00Z","cause":"killed")"));
+}
+
+TEST(Remedies, AreThereForAllCausesThatAPersonCanDoSomethingAbout) {
+  for (const char* cause :
+       {"configuration", "numerics", "corruption", "killed", "launcher_killed", "crashed",
+        "out_of_memory", "gpu_failed", "node_lost", "hang", "ended_early", "failed"})
+    EXPECT_NE(remedy_for(cause), "") << cause;
+  for (const char* cause : {"finished", "stopped", "growth", "replacement", "supervisor_lost"})
+    EXPECT_EQ(remedy_for(cause), "") << cause;
 }
 
 TEST(Goodput, CostsWhatRanksAndSparesHold) {

@@ -5,8 +5,12 @@
 #include <vector>
 
 #include "launch/commands.h"
+#include "launch/supervisor/records/ledger.h"
 
 namespace trireme::supervisor {
+
+/// "at work", "between attempts", or how the last supervisor ended.
+std::string state_of(const History& history, bool supervised);
 
 inline constexpr const char* run_help = "directory of a run (--save)";
 

@@ -88,6 +88,20 @@ int stop(int argc, char** argv) {
       });
 }
 
+/// What a person wants to know at night: how the run is, what became of its attempts, and where to
+/// look.
+std::string first_screen(const Paths& paths, const History& history, const Goodput& found) {
+  constexpr std::size_t most = 10;
+  std::string text =
+      fmt::format("{}: {}\n", history.run, state_of(history, supervisor_of(paths).has_value()));
+  text += to_text(found.lines, most);
+  Index last = 0;  // that has failed
+  for (const AttemptLine& line : found.lines)
+    if (!line.cause.empty() && is_failure(line.cause)) last = line.attempt;
+  if (last > 0) text += fmt::format("files: {}\n", paths.attempt(last));
+  return text;
+}
+
 int report(int argc, char** argv) {
   std::string run;
   bool json = false;
@@ -103,11 +117,23 @@ int report(int argc, char** argv) {
   return parse_and_run(
       command, argc, argv, [](Problems&) {},
       [&] {
-        const Goodput found = goodput(history_of(Paths(run)));
-        std::cout << (json ? trireme::to_text(to_json(found, price)) + "\n"
-                           : printable(to_text(found, price)));
+        const Paths paths(run);
+        const History history = history_of(paths);
+        const Goodput found = goodput(history);
+        std::cout << (json
+                          ? trireme::to_text(to_json(found, price)) + "\n"
+                          : printable(first_screen(paths, history, found) + to_text(found, price)));
         return ExitCode::success;
       });
+}
+
+std::string describe_no_blame(const History& history) {
+  const bool hosts =
+      std::any_of(history.attempts.begin(), history.attempts.end(),
+                  [](const Attempt& attempt) { return !attempt.began.nodes.empty(); });
+  return hosts ? "no host was blamed in the last 24 hours\n"
+               : "no host was blamed: the run is on one machine, which has nothing to take its "
+                 "place; `trireme report` lists what failed there\n";
 }
 
 int nodes(int argc, char** argv) {
@@ -124,7 +150,8 @@ int nodes(int argc, char** argv) {
       command, argc, argv, [](Problems&) {},
       [&] {
         const Paths paths(run);
-        const auto states = node_states(history_of(paths), date_now());
+        const History history = history_of(paths);
+        const auto states = node_states(history, date_now());
         const preflight::Report figures = read_preflight(paths);
         const std::vector<UnfitHost> unfit = read_unfit(paths);
         if (json) {
@@ -134,7 +161,7 @@ int nodes(int argc, char** argv) {
           std::cout << trireme::to_text(all) << '\n';
           return ExitCode::success;
         }
-        std::string text = states.empty() ? "no host was blamed in the last 24 hours\n" : "";
+        std::string text = states.empty() ? describe_no_blame(history) : "";
         for (const NodeState& state : states) {
           text += fmt::format("{}: {} points{}\n", state.host, state.points,
                               state.quarantined() ? ", in quarantine" : "");

@@ -20,7 +20,7 @@ std::string count(Index number, const char* what) {
 }
 
 std::string line(const char* what, double seconds, double wall_s) {
-  return fmt::format("  {:<36}{:>12.1f} s {:>6.1f} %\n", what, seconds,
+  return fmt::format("  {:<38}{:>10.1f} s {:>6.1f} %\n", what, seconds,
                      wall_s > 0 ? 100 * seconds / wall_s : 0.0);
 }
 
@@ -97,7 +97,8 @@ Goodput goodput(const History& history) {
   Goodput sum;
   const std::optional<double> gpus = gpus_per_rank(history);
   sum.gpus_assumed = !gpus;
-  bool after_failure = false;
+  AttemptLine* failed = nullptr;  // the attempt before, where it has failed
+  sum.lines.reserve(history.attempts.size());
   for (std::size_t i = 0; i < history.attempts.size(); ++i) {
     const Attempt& attempt = history.attempts[i];
     sum.from_memory += attempt.started.tier == "memory" ? 1 : 0;
@@ -106,6 +107,9 @@ Goodput goodput(const History& history) {
       sum.chosen = attempt.began.saves;
       sum.chosen_in = attempt.began.attempt;
     }
+    AttemptLine& line = sum.lines.emplace_back();
+    line.attempt = attempt.began.attempt;
+    line.at = attempt.began.at;
     if (!attempt.ended) continue;
     AttemptEnded ended = *attempt.ended;
     const RecoveredSteps recovered = recovered_steps(history, i);
@@ -113,8 +117,6 @@ Goodput goodput(const History& history) {
     ended.lost_s -= recovered.seconds;
     ++sum.attempts;
     const std::string of_attempt = fmt::format("attempt {}: ", attempt.began.attempt);
-    if (ended.cause == "hang" && !ended.error.empty())
-      sum.notes.push_back(of_attempt + ended.error);
     for (const std::string& slow : ended.slow) sum.notes.push_back(of_attempt + slow);
     for (const LossSpike& spike : history.spikes)
       if (spike.attempt == attempt.began.attempt)
@@ -122,7 +124,7 @@ Goodput goodput(const History& history) {
     sum.useful_s += ended.useful_s;
     sum.lost_s += ended.lost_s;
     sum.start_s += ended.start_s;
-    sum.stall_s += ended.stall_s;
+    sum.stall_s += ended.stall_s - ended.detect_s;
     sum.detect_s += ended.detect_s;
     sum.waited_s += attempt.began.waited_s;
     sum.no_hosts_s += attempt.began.no_hosts_s;
@@ -130,18 +132,26 @@ Goodput goodput(const History& history) {
     const double wall_s = ended.wall_s + attempt.began.waited_s;
     sum.wall_s += wall_s;
     if (!attempt.began.layout.empty()) sum.layouts[attempt.began.layout] += ended.wall_s;
-    const bool failed = is_failure(ended.cause);
-    const double lost_s = (after_failure ? ended.start_s + attempt.began.waited_s : 0) +
-                          (failed ? ended.lost_s + ended.detect_s : 0);
+    const double restart_s = failed == nullptr ? 0 : ended.start_s + attempt.began.waited_s;
+    if (failed != nullptr) {
+      failed->lost_s += restart_s;
+      sum.causes[failed->cause].lost_s += restart_s;
+    }
+    line.at = ended.at;
+    line.cause = ended.cause;
+    line.reason = ended.error;
+    failed = is_failure(ended.cause) ? &line : nullptr;
+    if (failed != nullptr) line.lost_s = ended.lost_s + ended.detect_s;
+    const double lost_s = restart_s + line.lost_s;
     const double ranks = static_cast<double>(attempt.began.ranks);
     add_hours(sum.gpu, ranks * gpus.value_or(1), attempt.began, wall_s, lost_s);
     add_hours(sum.node, nodes_of(attempt.began), attempt.began, wall_s, lost_s);
-    after_failure = failed;
-    if (!after_failure) continue;
+    if (failed == nullptr) continue;
+    line.lost_steps = recovered.lost_steps;
     ++sum.failures;
     Goodput::Cause& cause = sum.causes[ended.cause];
     ++cause.failures;
-    cause.lost_s += ended.lost_s;
+    cause.lost_s += line.lost_s;
     cause.lost_steps += recovered.lost_steps;
     for (const Blame& blame : ended.blame)
       if (blame.points > 0) ++sum.failures_of_host[blame.host];
@@ -175,6 +185,7 @@ std::string to_text(const Goodput& g, const Price& price) {
   text += line("steps done again after a failure", g.lost_s, g.wall_s);
   text += line("start, until the first step", g.start_s, g.wall_s);
   text += line("between steps: saves, evaluation, end", g.stall_s, g.wall_s);
+  text += line("waiting for hangs to be seen", g.detect_s, g.wall_s);
   text += line("waiting before attempts", g.waited_s, g.wall_s);
   if (g.preflight_s > 0) text += line("  of it: preflight", g.preflight_s, g.wall_s);
   if (g.no_hosts_s > 0) {
@@ -182,9 +193,9 @@ std::string to_text(const Goodput& g, const Price& price) {
     text += fmt::format("goodput without that: {:.1f} %\n", 100 * g.ratio_with_hosts());
   }
   for (const auto& [name, cause] : g.causes)
-    text +=
-        fmt::format("  {}: {}, {} done again, {:.1f} s\n", name, count(cause.failures, "failure"),
-                    count(cause.lost_steps, "step"), cause.lost_s);
+    text += fmt::format("  {}: {}, {} done again, {:.1f} s lost\n", name,
+                        count(cause.failures, "failure"), count(cause.lost_steps, "step"),
+                        cause.lost_s);
   if (g.from_memory > 0)
     text +=
         fmt::format("  {} started from a snapshot in memory\n", count(g.from_memory, "attempt"));
@@ -238,6 +249,7 @@ Json to_json(const Goodput& g, const Price& price) {
                    {"lost_node_hours", g.node.lost},
                    {"gpus_assumed", g.gpus_assumed},
                    {"causes", std::move(causes)},
+                   {"list", to_json(g.lines)},
                    {"hosts", std::move(hosts)},
                    {"layouts", std::move(layouts)}};
   all.emplace_back("saves", g.saves ? to_json(*g.saves) : Json());

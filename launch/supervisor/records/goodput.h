@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/supervisor/records/attempt_lines.h"
 #include "launch/supervisor/records/ledger.h"
 #include "launch/supervisor/records/save_interval.h"
 
@@ -31,26 +32,29 @@ class StepTimes {
 
 struct Goodput {
   double wall_s = 0;
-  double useful_s = 0, lost_s = 0, start_s = 0, stall_s = 0, waited_s = 0;  // together wall_s
-  double detect_s = 0;                     // the part of stall_s until a hang was noticed
+  // Together wall_s. detect_s: until hangs were noticed.
+  double useful_s = 0, lost_s = 0, start_s = 0, stall_s = 0, detect_s = 0, waited_s = 0;
   double no_hosts_s = 0, preflight_s = 0;  // parts of waited_s: too few hosts; measuring them
   Index attempts = 0, failures = 0;
   Index from_memory = 0,
         from_local = 0;  // attempts that started from a snapshot, see Started::tier
   /// What ranks and spares held, over wall_s; `spare`: the part of spares; `lost`: what failures
-  /// cost: lost, start after a failure, waited.
+  /// cost, as in Cause.
   struct Hours {
     double all = 0, spare = 0, lost = 0;
   };
   Hours gpu, node;
   bool gpus_assumed = false;  // one for each rank of an attempt that has not said it
+  /// `lost_s`: steps that are done again, the time until it was noticed, and the wait and the start
+  /// after it.
   struct Cause {
     Index failures = 0, lost_steps = 0;
     double lost_s = 0;
   };
+  std::vector<AttemptLine> lines;  // one for each attempt, also for one that runs
   std::map<std::string, Cause> causes;
   std::map<std::string, Index> failures_of_host;
-  std::vector<std::string> notes;  // of attempts: why one hung, which ranks were slow
+  std::vector<std::string> notes;  // of attempts: which ranks were slow, and spikes of the loss
   std::optional<SaveInterval> saves;
   std::optional<SaveRule> chosen;  // by --save-interval auto, for attempt `chosen_in`: the last one
   Index chosen_in = 0;

@@ -111,6 +111,7 @@ std::vector<Alone> measure_alone(const Launch& launch) {
         Launch alone = launch;
         alone.hosts = {launch.hosts[i]};
         alone.begins = [](const std::string&) {};
+        alone.waits = [](double, const std::string&) {};
         try {
           all[i].report = measure(alone, all[i].why);
         } catch (const std::exception& error) {
@@ -148,13 +149,14 @@ std::optional<Report> measure(const Launch& launch, std::string& why) {
   if (!launch.hosts.empty()) program.insert(program.end(), {"--names", joined_names(launch.hosts)});
   if (launch.gpus > 0) program.insert(program.end(), {"--gpus", str(launch.gpus)});
   Progress progress(launch);
-  const supervisor::ProgramEnd end =
-      supervisor::run_program(supervisor::mpirun_words(start, plan, program),
-                              {.limit_s = launch.seconds,
-                               .ending_s = 3,
-                               .signals = launch.signals,
-                               .most_output = most_output,
-                               .take_line = [&](std::string_view line) { progress.take(line); }});
+  const supervisor::ProgramEnd end = supervisor::run_program(
+      supervisor::mpirun_words(start, plan, program),
+      {.limit_s = launch.seconds,
+       .ending_s = 3,
+       .signals = launch.signals,
+       .most_output = most_output,
+       .take_line = [&](std::string_view line) { progress.take(line); },
+       .still_runs = [&](double passed_s) { launch.waits(passed_s, progress.where()); }});
   const std::string_view output = end.output;
   const std::size_t begin = output.find(mark);
   const std::size_t line_end = begin == output.npos ? begin : output.find('\n', begin);
@@ -180,6 +182,7 @@ Report measure_each(const Launch& launch) {
     all.nodes.push_back(bad_node(host, "the preflight fails on it: " + why));
     return all;
   }
+  launch.begins("each host alone, as all together fail: " + why);
   const std::vector<Alone> each = measure_alone(launch);
   const bool one_failed =
       std::any_of(each.begin(), each.end(), [](const Alone& alone) { return !alone.report; });

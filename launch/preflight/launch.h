@@ -22,6 +22,9 @@ struct Launch {
   const supervisor::EndSignals* signals = nullptr;  // after one it is ended, and no more started
   /// Gets each check when the first host begins with it.
   std::function<void(const std::string& check)> begins = [](const std::string&) {};
+  /// Gets each half minute how long it has taken so far, and in which checks hosts are.
+  std::function<void(double passed_s, const std::string& where)> waits = [](double,
+                                                                            const std::string&) {};
 };
 
 /// The program, beside this one. Throws: Error when it is not there.

@@ -164,6 +164,9 @@ Report measure_everything(PreflightArguments& given) {
 int measure_and_judge(PreflightArguments& given) {
   supervisor::EndSignals signals;
   given.launch.signals = &signals;
+  given.launch.waits = [](double passed_s, const std::string& where) {
+    std::cerr << fmt::format("{:4.0f} s  {}\n", passed_s, where);
+  };
   given.launch.remote_shell = given.remote_shell;
   given.launch.seconds = given.thorough ? most_times * given.steady_s + beyond_steady_s : short_s;
   std::vector<std::string>& options = given.launch.options;

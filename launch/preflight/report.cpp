@@ -97,8 +97,9 @@ Report report_of(const Json& json) {
   Report report;
   if (const Json* format = json.find("format")) {
     const Index* number = std::get_if<Index>(&format->value);
-    require(number != nullptr && *number <= newest_format,
-            "a preflight's report of a newer trireme, which this one cannot read");
+    require(number != nullptr && *number <= newest_format, "a preflight's report of format ",
+            number == nullptr ? "?" : std::to_string(*number),
+            ", but this version of trireme reads ", newest_format);
   }
   for (const Json& node : of_type<Json::Array>(json, "nodes"))
     report.nodes.push_back(node_of(node));

@@ -1,6 +1,7 @@
 // Programs that a command waits for, the signals that end it meanwhile, and its files.
 #include "launch/supervisor/machine/run_program.h"
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 
@@ -117,6 +118,14 @@ TEST(RunProgram, HandsOverWholeLines) {
   run_line("printf 'a\\nb'; sleep 0.1; printf 'c\\n\\nopen'",
            {.take_line = [&](std::string_view line) { lines.emplace_back(line); }});
   EXPECT_THAT(lines, ElementsAre("a", "bc", ""));
+}
+
+TEST(RunProgram, ShowsAgainAndAgainThatItRuns) {
+  std::vector<double> passed;
+  run_line("sleep 0.3", {.still_runs = [&](double seconds) { passed.push_back(seconds); },
+                         .between_signs_s = 0.05});
+  EXPECT_GE(passed.size(), 2U);
+  EXPECT_TRUE(std::is_sorted(passed.begin(), passed.end()));
 }
 
 TEST(RunProgram, RefusesWhatIsNoProgram) {

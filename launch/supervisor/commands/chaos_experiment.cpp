@@ -280,8 +280,11 @@ bool Experiment::run() {
   while (static_cast<Index>(trials_.size()) < options_.max &&
          seconds_since(begin) < options_.for_s) {
     // The pause comes first: at its end the run may have ended, or an attempt have just begun.
-    if (!trials_.empty())
-      comes_true(options_.every_s - seconds_since(last), 0.1, [&] { return has_ended(); });
+    if (!trials_.empty()) {
+      const double pause_s = options_.every_s - seconds_since(last);
+      if (pause_s > 0) std::cerr << fmt::format("the next fault comes in {:.0f} s\n", pause_s);
+      comes_true(pause_s, 0.1, [&] { return has_ended(); });
+    }
     require(comes_true(options_.limit_s, 0.02, [&] { return is_ready() || has_ended(); }),
             paths_.run,
             fmt::format(": no attempt makes a durable step within {:.0f} s", options_.limit_s));

@@ -61,8 +61,15 @@ class Program {
       if (ended) return Why::by_itself;
       if (signals != nullptr && signals->came()) return Why::signal;
       if (now() >= until) return Why::late;
+      show_sign();
       pause(signals == nullptr ? -1 : signals->file());
     }
+  }
+
+  void show_sign() {
+    if (now() < next_sign_) return;
+    next_sign_ = now() + options_.between_signs_s;
+    options_.still_runs(now() - began_);
   }
 
   /// What runs on of its process group, such as daemons that remove their files.
@@ -117,6 +124,8 @@ class Program {
   }
 
   const RunOptions& options_;
+  const double began_ = now();
+  double next_sign_ = began_ + options_.between_signs_s;
   pid_t id_ = -1;
   int pipe_ = -1;
   std::string line_;  // without its end

@@ -19,6 +19,9 @@ struct RunOptions {
   const EndSignals* signals = nullptr;  // after one it is asked to end as well
   std::size_t most_output = std::size_t{4} << 20;  // that is kept: the beginning and the end
   std::function<void(std::string_view line)> take_line = [](std::string_view) {};
+  /// Called again and again while it runs, so that who waits for it sees that it does.
+  std::function<void(double passed_s)> still_runs = [](double) {};
+  double between_signs_s = 30;
 };
 
 struct ProgramEnd {

@@ -85,6 +85,19 @@ TEST(Ledger, ReadsTheHostsThatAreToBeLeft) {
   EXPECT_EQ(history.leaves[0].after, 1U);
 }
 
+TEST(Ledger, OfANewerTriremeNamesIt) {
+  SupervisionBegan line;
+  line.run = "r";
+  std::string text = to_text(to_json(line)) + "\n";
+  EXPECT_EQ(replay(text).newer, "");
+  EXPECT_EQ(replay("{\"supervisor\":7,\"began\":\"2026-11-22T01:49:05Z\"}\n").newer, "");  // old
+  const std::string own = "\"format\":1,\"version\":\"";
+  ASSERT_NE(text.find(own), std::string::npos) << text;
+  text.replace(text.find(own), own.size() + text.substr(text.find(own) + own.size()).find('"'),
+               "\"format\":2,\"version\":\"9.1.0");
+  EXPECT_EQ(replay(text).newer, "format 2 of trireme 9.1.0");
+}
+
 TEST(Ledger, IgnoresLinesThatAreNone) {
   const History history = replay(
       "\xff\xfe\n{}\n[1]\n{\"attempt\":1}\n{\"attempt\":\"x\",\"began\":7,\"nodes\":3}\n"

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "trireme/core/error.h"
+#include "trireme/core/version.h"
 #include "trireme/options/problems.h"
 
 #include "launch/supervisor/machine/metrics_tail.h"
@@ -156,6 +157,8 @@ History read_history(const Paths& paths) {
   if (!fs::exists(paths.ledger, missing)) return {};
   constexpr Index most_bytes = Index{1} << 30;
   History history = replay(read_whole(paths.ledger, most_bytes));
+  require(history.newer.empty(), paths.ledger, " has ", history.newer, ", but this trireme, ",
+          version(), ", reads up to format ", ledger_format, ": use that one or a later one");
   if (!history.attempts.empty() && !history.attempts.back().ended) {  // its end would say it
     Attempt& last = history.attempts.back();
     last.started = started_from(paths, last.began.attempt);

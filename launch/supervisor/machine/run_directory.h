@@ -36,7 +36,7 @@ std::unique_ptr<Lease> take_run(const Paths& paths,
 /// The process that supervises the run, "pid 71 on node3 (...)"; nothing: none does.
 std::optional<std::string> supervisor_of(const Paths& paths);
 
-/// The ledger of a run; empty where there is none.
+/// The ledger of a run; empty where there is none. Throws: Error where a newer trireme wrote it.
 History read_history(const Paths& paths);
 /// The same. Throws: Error when no supervisor ever had the run.
 History history_of(const Paths& paths);

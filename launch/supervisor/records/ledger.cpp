@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "trireme/core/error.h"
+#include "trireme/core/version.h"
 
 #include "runtime/core/require_call.h"
 
@@ -101,7 +102,8 @@ bool add(History& history, const Json& json) {
   } else if (json.find("supervisor") != nullptr && begins) {
     history.add(SupervisionBegan{line.date("began"), line.whole("supervisor"), line.text("host"),
                                  line.text("run"), line.text("program"), line.whole("quarantine_s"),
-                                 line.text("metrics"), line.text("ckpt_step")});
+                                 line.text("metrics"), line.text("ckpt_step"), line.whole("format"),
+                                 line.text("version")});
   } else if (json.find("supervisor") != nullptr && ends) {
     history.add(SupervisionEnded{line.date("ended"), line.whole("code"), line.text("why")});
   } else if (json.find("released") != nullptr) {
@@ -142,7 +144,8 @@ Json to_json(const SupervisionBegan& line) {
   return Json::Object{{"supervisor", line.pid},  {"began", date_text(line.at)},
                       {"host", line.host},       {"run", line.run},
                       {"program", line.program}, {"quarantine_s", line.quarantine_s},
-                      {"metrics", line.metrics}, {"ckpt_step", line.ckpt_step}};
+                      {"metrics", line.metrics}, {"ckpt_step", line.ckpt_step},
+                      {"format", ledger_format}, {"version", version()}};
 }
 
 Json to_json(const SupervisionEnded& line) {
@@ -234,6 +237,8 @@ std::string History::metrics_in(const std::string& run_directory) const {
 
 void History::add(const SupervisionBegan& line) {
   if (run.empty()) run = line.run;
+  if (line.format > ledger_format)
+    newer = str("format ", line.format, " of trireme ", line.version);
   program = line.program;
   if (!supervisions.empty() && supervisions.back().ckpt_step != line.ckpt_step)
     given = attempts.size();

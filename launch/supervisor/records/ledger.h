@@ -23,7 +23,11 @@ struct SupervisionBegan {
   Index quarantine_s = 0;      // how long a host stays in quarantine; 0: as long as by default
   std::string metrics = {};    // file of the steps of PROGRAM; empty: RUN/metrics.jsonl
   std::string ckpt_step = {};  // --ckpt-step of PROGRAM; empty: not given
+  Index format = 0;            // of the lines that follow; 0: of trireme 0.2 and before
+  std::string version = {};    // of trireme
 };
+/// Of the lines that this version writes, and the newest that it reads.
+constexpr Index ledger_format = 1;
 struct SupervisionEnded {
   Index at = 0, code = 0;
   std::string why;
@@ -137,7 +141,8 @@ struct History {
   std::vector<Leave> leaves;
   std::vector<Fault> faults;
   std::vector<LossSpike> spikes;
-  Index ignored = 0;  // lines that are none
+  Index ignored = 0;       // lines that are none
+  std::string newer = {};  // "format 2 of trireme 0.3.0", which is not read; empty: all is
 
   /// Of the steps that PROGRAM has made.
   std::string metrics_in(const std::string& run_directory) const;

@@ -73,8 +73,9 @@ std::string to_text(const TimeLine& line) {
 TimeLine parse_time_line(const std::string& text) {
   const Json json = parse_json(checked_line(text, "the time line"));
   require(required<std::string>(json, "what") == title, "it is no time line of a trireme run");
-  require(required<Index>(json, "format") == version,
-          "the time line is of another version of trireme");
+  const Index format = required<Index>(json, "format");
+  require(format == version, "the time line has format ", format,
+          ", but this version of trireme reads ", version);
   TimeLine line;
   line.start_ = {required<Index>(json, "attempt"), required<Index>(json, "step"),
                  required<std::string>(json, "tier")};

@@ -98,7 +98,10 @@ class FakeWorld : public World, public FakeProgram {
     shown_unfit = hosts;
   }
   void say(const std::string& line) override { said.push_back(line); }
-  void notify(const std::string& event, const Json&) override { events.push_back(event); }
+  void announce(const std::string& event, const std::string& line, const Json&) override {
+    said.push_back(line);
+    events.push_back(event);
+  }
   std::string log_of(Index) const override { return "LOG"; }
 
   void start(const AttemptPlan& plan) override {

@@ -59,8 +59,9 @@ TEST(Evidence, OfASignalNamesTheRank) {
   const std::string noticed =
       "mpirun noticed that process rank 3 with PID 0 on node n1 exited on signal 11 (Segmentation "
       "fault).\n";
-  for (const char* before :
-       {"[n1:16904] Signal: Segmentation fault (11)\n", "", "trireme[rank 2] error: no memory\n"}) {
+  for (const char* before : {"[n1:16904] *** Process received signal ***\n[n1:16904] Signal: "
+                             "Segmentation fault (11)\n[n1:16904] *** End of error message ***\n",
+                             "", "trireme[rank 2] error: no memory\n"}) {
     EvidenceReader reader;
     reader.read(before + noticed);
     EXPECT_EQ(reader.found().dead_rank, 3);
@@ -80,7 +81,8 @@ TEST(Evidence, OfAConfigurationIsTheFirstProblemAndNotItsHeading) {
       "  - --tp 3 does not divide the 4 ranks of this job; legal: 1, 2, 4\n"
       "  - --lr -1 must be positive\n");
   EXPECT_EQ(reader.found().first_error,
-            "trireme: --tp 3 does not divide the 4 ranks of this job; legal: 1, 2, 4");
+            "--tp 3 does not divide the 4 ranks of this job; legal: 1, 2, 4 (the first of 2 "
+            "problems)");
 }
 
 TEST(Evidence, OfWhatMpirunRefusesHasTheRemedy) {

@@ -176,6 +176,19 @@ TEST_F(Restarts, SaysWhichRankASignalHasEndedAndWhere) {
                                        "tp0), step 3\""));
 }
 
+TEST_F(Restarts, SaysFromWhichTierAnAttemptHasStarted) {
+  world_.scripts = {{.steps = 17, .code = 137}, {.steps = 3, .snapshot = 15}};
+  world_.starts[2] = {15, "memory"};
+  world_.last_step = 18;
+  settings_.snapshots = true;
+  run();
+  EXPECT_THAT(world_.said, testing::Contains("attempt 2: 1 rank, from durable step 10 or a newer "
+                                             "one in memory"));
+  EXPECT_THAT(world_.said,
+              testing::Contains("attempt 2 has started from step 15 (in memory; durable "
+                                "step 10)"));
+}
+
 TEST_F(Restarts, RestartsAConfigurationThatHasRunBefore) {
   world_.last_step = 40;
   world_.scripts = {{.steps = 12, .code = 137},

@@ -101,8 +101,8 @@ void declare(CommandLine& command, RunArguments& given) {
                "let `trireme chaos` of this user disturb the run");
   command.group("What to show");
   command.text("--on-event", machine.on_event, "CMD",
-               "run by the shell at each event; TRIREME_EVENT, TRIREME_DETAILS (JSON) and "
-               "TRIREME_RUN_DIRECTORY say which");
+               "run by the shell at each event; TRIREME_EVENT, TRIREME_SUMMARY (a sentence), "
+               "TRIREME_DETAILS (JSON) and TRIREME_RUN_DIRECTORY say which");
   command.text("--on-quarantine", machine.on_quarantine, "CMD",
                "run by the shell when a host comes into quarantine, TRIREME_HOST; it gets what "
                "--on-event gets as well");
@@ -217,6 +217,7 @@ int supervise(RunArguments& given, const Job& job, bool& requeue) {
   Settings& settings = given.settings;
   settings.watched = job.watched;
   settings.auto_saves = job.watched && job.auto_saves;
+  settings.snapshots = job.watched && job.snapshots;
   settings.save_seconds = std::atof(job.save_seconds.c_str());
   settings.has_hosts = given.machine.hosts.kind != HostSource::Kind::this_machine;
   settings.program = job.name();

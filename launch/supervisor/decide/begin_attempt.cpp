@@ -46,12 +46,31 @@ Supervisor::Watch Supervisor::begin_attempt(const AttemptPlan& plan) {
   world_.append(to_json(began));  // first: no other attempt may ever get this number
   history_.add(began);
   start(plan);
-  world_.say(fmt::format("attempt {}: {} rank{}{}{}{}", plan.attempt, plan.ranks,
-                         plan.ranks == 1 ? "" : "s", describe_layout(plan),
-                         watch.resumed > 0 ? fmt::format(", from step {}", watch.resumed) : "",
-                         began.saves ? ", saves " + to_text(*began.saves) : ""));
-  world_.notify("attempt_began", to_json(began));
+  world_.announce(
+      "attempt_began",
+      fmt::format("attempt {}: {} rank{}{}{}{}", plan.attempt, plan.ranks,
+                  plan.ranks == 1 ? "" : "s", describe_layout(plan), describe_origin(watch),
+                  began.saves ? ", saves " + to_text(*began.saves) : ""),
+      to_json(began));
   return watch;
+}
+
+/// Where PROGRAM keeps snapshots in memory, its ranks find out which step is the newest.
+std::string Supervisor::describe_origin(const Watch& watch) const {
+  if (watch.resumed == 0) return "";
+  const bool may_be_newer = settings_.snapshots && !watch.went_back;
+  return fmt::format(", from {}step {}{}", may_be_newer ? "durable " : "", watch.resumed,
+                     may_be_newer ? " or a newer one in memory" : "");
+}
+
+/// Says from which snapshot the attempt has started, where it was from one.
+void Supervisor::say_origin(const Watch& watch) {
+  const Index attempt = history_.attempts.back().began.attempt;
+  const Started started = world_.started_from(attempt);
+  const bool in_memory = started.tier == "memory";
+  if (!in_memory && started.tier != "local") return;
+  world_.say(fmt::format("attempt {} has started from step {} ({}; durable step {})", attempt,
+                         started.step, in_memory ? "in memory" : "on local disks", watch.resumed));
 }
 
 /// Throws where mpirun cannot be started, or the disk is full; the ledger says so then.

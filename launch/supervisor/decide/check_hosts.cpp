@@ -66,16 +66,18 @@ bool Supervisor::pass_preflight(const std::vector<Host>& hosts) {
   if (!found) return stop_ == 0;
   if (!found->not_checked.empty()) {
     // They are checked before the next attempt: the fault may be that of the check.
-    world_.say("hosts are used without a preflight: " + found->not_checked);
-    world_.notify("preflight_not_made", Json::Object{{"why", found->not_checked}});
+    world_.announce("preflight_not_made",
+                    "hosts are used without a preflight: " + found->not_checked,
+                    Json::Object{{"why", found->not_checked}});
     return true;
   }
   for (const Host& host : unknown) fit_.insert(host.name);
   for (const auto& [host, why] : found->unfit) {
     fit_.erase(host);
     unfit_[host] = why;
-    world_.say(fmt::format("{} does not pass the preflight: {}", host, why));
-    world_.notify("preflight_failed", Json::Object{{"host", host}, {"why", why}});
+    world_.announce("preflight_failed",
+                    fmt::format("{} does not pass the preflight: {}", host, why),
+                    Json::Object{{"host", host}, {"why", why}});
   }
   if (!found->unfit.empty()) write_nodes();
   return std::none_of(hosts.begin(), hosts.end(),
@@ -111,8 +113,9 @@ bool Supervisor::lift_quarantines() {
   if (!found) return false;
   if (!found->not_checked.empty()) {  // that says nothing about the hosts
     next_long_ = world_.now() + between_long_s;
-    world_.say("hosts stay in quarantine without a long preflight: " + found->not_checked);
-    world_.notify("preflight_not_made", Json::Object{{"why", found->not_checked}});
+    world_.announce("preflight_not_made",
+                    "hosts stay in quarantine without a long preflight: " + found->not_checked,
+                    Json::Object{{"why", found->not_checked}});
     return false;
   }
   bool lifted = false;
@@ -126,8 +129,9 @@ bool Supervisor::lift_quarantines() {
     }
     release(host.name);
     fit_.insert(host.name);
-    world_.say(host.name + " passes the long preflight: its quarantine is lifted");
-    world_.notify("quarantine_lifted", Json::Object{{"host", host.name}});
+    world_.announce("quarantine_lifted",
+                    host.name + " passes the long preflight: its quarantine is lifted",
+                    Json::Object{{"host", host.name}});
     lifted = true;
   }
   if (lifted) write_nodes();

@@ -27,6 +27,7 @@ struct Job {
   bool compares = true;           // data replicas: not with --check-replicas 0
   bool auto_saves = false;        // --save-interval auto: AttemptPlan::saves
   std::string save_seconds = {};  // --save-interval-seconds; empty: not given
+  bool snapshots = false;         // in memory: --save-memory-interval
   std::string name() const;       // of the program, without its directory
 };
 /// `run_dir`: --run-dir; empty: the --save of the words. Throws: Error when there is neither, or

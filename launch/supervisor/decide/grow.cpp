@@ -44,11 +44,12 @@ void Supervisor::consider_growth(Watch& watch, const AttemptPlan& plan) {
   growth.save_s = watch.pace.save_s();
   growth.start_s = watch.first_step - watch.began;
   if (!is_worth_a_restart(growth)) return;
-  world_.say(
+  world_.announce(
+      "growing",
       fmt::format("hosts are back: asks the job to save and end, to continue as {} in place "
                   "of {}",
-                  larger.layout.text(), plan.layout.text()));
-  world_.notify("growing", Json::Object{{"layout", larger.layout.text()}});
+                  larger.layout.text(), plan.layout.text()),
+      Json::Object{{"layout", larger.layout.text()}});
   enter(State::saving);
   watch.grows = watch.asked = true;
   watch.asked_at = now;

@@ -238,7 +238,8 @@ Decision decide(const Facts& facts, const History& history, Index max_restarts) 
   for (std::size_t i = history.first; i < history.attempts.size(); ++i)
     if (!history.attempts[i].ended || !is_planned(history.attempts[i].ended->cause)) ++made;
   if (made > max_restarts)
-    return end(code::no_help, str("--max-restarts ", max_restarts, " are used up"));
+    return end(code::no_help,
+               with_reason(str("--max-restarts ", max_restarts, " are used up"), last));
   return {.restart = true,
           .delay_s = std::max(backoff_s(tail.all), refused ? after_refusal_s : 0),
           .why = numerics  ? "gradients were not finite: once more, from an earlier step"

@@ -53,9 +53,10 @@ std::optional<bool> Supervisor::can_do_without(const AttemptPlan& plan, const st
 
 /// Asks the job to save and end, to continue without the host.
 void Supervisor::leave(Watch& watch, const Leave& line) {
-  world_.say(fmt::format("{}: {}: asks the job to save and end, to continue without this host",
-                         line.host, line.why));
-  world_.notify("replacing", Json::Object{{"host", line.host}, {"why", line.why}});
+  world_.announce("replacing",
+                  fmt::format("{}: {}: asks the job to save and end, to continue without this host",
+                              line.host, line.why),
+                  Json::Object{{"host", line.host}, {"why", line.why}});
   enter(State::saving);
   watch.replaces = watch.asked = true;
   watch.asked_at = world_.now();

@@ -11,8 +11,9 @@ void Supervisor::note_loss_spike(const Step& step) {
                        step.loss};
   world_.append(to_json(line));
   history_.add(line);
-  world_.say(fmt::format("loss spike: to step {}, with loss {:g}", line.step, line.loss));
-  world_.notify("loss_spike", to_json(line));
+  world_.announce("loss_spike",
+                  fmt::format("loss spike: to step {}, with loss {:g}", line.step, line.loss),
+                  to_json(line));
 }
 
 }  // namespace trireme::supervisor

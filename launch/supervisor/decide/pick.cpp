@@ -137,8 +137,9 @@ void Supervisor::show_nodes(const std::vector<NodeState>& before) {
     enter(State::quarantine);
     fit_.erase(state.host);
     long_checked_.erase(state.host);
-    world_.say(fmt::format("{} is in quarantine: {}", state.host, state.reasons.back()));
-    world_.notify("quarantine", Json::Object{{"host", state.host}, {"points", state.points}});
+    world_.announce("quarantine",
+                    fmt::format("{} is in quarantine: {}", state.host, state.reasons.back()),
+                    Json::Object{{"host", state.host}, {"points", state.points}});
   }
 }
 

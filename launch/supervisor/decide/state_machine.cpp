@@ -114,10 +114,12 @@ Facts Supervisor::attempt(const AttemptPlan& plan) {
   const AttemptEnded ended = account(watch, facts, judge(facts));
   world_.append(to_json(ended));
   history_.add(ended);
-  world_.say(fmt::format("attempt {} ended: {} (exit code {}), step {}, newest durable step {}{}",
-                         ended.attempt, ended.cause, ended.code, ended.last_step, ended.durable,
-                         ended.error.empty() ? "" : ": " + ended.error));
-  world_.notify("attempt_ended", to_json(ended));
+  world_.announce(
+      "attempt_ended",
+      fmt::format("attempt {} ended: {} (exit code {}), step {}, newest durable step {}{}",
+                  ended.attempt, ended.cause, ended.code, ended.last_step, ended.durable,
+                  ended.error.empty() ? "" : ": " + ended.error),
+      to_json(ended));
   for (const Blame& blame : ended.blame)
     if (blame.points > 1) fit_.erase(blame.host);  // when it returns, it is checked again
   const bool names_a_host = std::any_of(ended.blame.begin(), ended.blame.end(),
@@ -187,6 +189,7 @@ void Supervisor::take(Watch& watch, const Sight& sight, double looked_at) {
     watch.first_step = std::max(watch.began, now - steps_s);
     watch.first_number = sight.steps.front().number;
     if (states_.back() == State::loading) enter(State::training);
+    say_origin(watch);
   }
   for (const Step& step : sight.steps) {
     watch.times.step(step.number, step.seconds);
@@ -208,9 +211,8 @@ void Supervisor::take(Watch& watch, const Sight& sight, double looked_at) {
   watch.pages = sight.pages;
   if (watch.pages) watch.last_pages = now;
   if (sight.hang && !watch.asked) {
-    world_.say(sight.hang->sentence);
-    world_.notify(sight.hang->over ? "hang_over" : "hang",
-                  Json::Object{{"sentence", sight.hang->sentence}});
+    world_.announce(sight.hang->over ? "hang_over" : "hang", sight.hang->sentence,
+                    Json::Object{{"sentence", sight.hang->sentence}});
     if (sight.hang->end) watch.stuck = sight.hang;
   }
   if (sight.code) {
@@ -269,9 +271,10 @@ bool Supervisor::must_end(Watch& watch) {
     watch.asked_at = now;
     enter(State::saving);
     const bool idle = settings_.watched && !watch.output && watch.first_step < 0;
-    world_.say(name_of(stop_) + (idle ? ": ends the job, which has done nothing yet"
-                                      : ": asks the job to save and end"));
-    world_.notify("stopping", Json::Object{{"signal", name_of(stop_)}});
+    world_.announce("stopping",
+                    name_of(stop_) + (idle ? ": ends the job, which has done nothing yet"
+                                           : ": asks the job to save and end"),
+                    Json::Object{{"signal", name_of(stop_)}});
     if (idle) return true;
     ask(watch);
   } else if (watch.asked && watch.last_step >= watch.asked_step + steps_of_a_deaf_job &&
@@ -352,12 +355,13 @@ int Supervisor::end(int exit_code, const std::string& why) {
   world_.append(to_json(line));
   history_.add(line);
   const bool failed = exit_code != code::done && exit_code != code::stopped;
-  world_.say(fmt::format(
-      "{} (exit code {}){}", why, exit_code,
-      failed && !history_.attempts.empty()
-          ? "; the last output is in " + world_.log_of(history_.attempts.back().began.attempt)
-          : ""));
-  world_.notify(exit_code == code::done ? "done" : "ended", to_json(line));
+  world_.announce(exit_code == code::done ? "done" : "ended",
+                  fmt::format("{} (exit code {}){}", why, exit_code,
+                              failed && !history_.attempts.empty()
+                                  ? "; the last output is in " +
+                                        world_.log_of(history_.attempts.back().began.attempt)
+                                  : ""),
+                  to_json(line));
   return exit_code;
 }
 

@@ -32,6 +32,7 @@ struct Settings {
   Index quarantine_s = quarantine_window_s;  // how long a host stays out
   bool auto_saves = false;                   // PROGRAM has --save-interval auto
   double save_seconds = 0;                   // and this --save-interval-seconds; 0: not given
+  bool snapshots = false;      // PROGRAM keeps some in memory, which may be newer than its files
   bool watched = true;         // PROGRAM is trireme's: it writes metrics and checkpoints
   std::string program;         // its name
   std::string metrics;         // its file of steps
@@ -106,6 +107,8 @@ class Supervisor {
   std::string too_few_hosts() const;
   Facts attempt(const AttemptPlan& plan);
   Watch begin_attempt(const AttemptPlan& plan);
+  std::string describe_origin(const Watch& watch) const;
+  void say_origin(const Watch& watch);
   void start(const AttemptPlan& plan);
   Facts facts_of(const Watch& watch, const AttemptPlan& plan);
   std::vector<std::string> await_unreachable(const Evidence& evidence);

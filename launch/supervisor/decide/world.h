@@ -140,8 +140,8 @@ class World {
                           const std::vector<UnfitHost>& unfit) = 0;
   /// A line for people.
   virtual void say(const std::string& line) = 0;
-  /// Runs the command of --on-event, without waiting for it.
-  virtual void notify(const std::string& event, const Json& details) = 0;
+  /// The same, and runs the command of --on-event with it, without waiting for that.
+  virtual void announce(const std::string& event, const std::string& line, const Json& details) = 0;
 
   /// Starts mpirun. Throws: Error.
   virtual void start(const AttemptPlan& plan) = 0;

@@ -22,6 +22,7 @@ namespace trireme::supervisor {
 namespace {
 
 constexpr double lease_check_s = 1, check_layout_s = 120;
+constexpr std::size_t longest_summary = 1000;
 
 /// Blocks them in this thread and in those that it starts. Under nohup SIGHUP stays ignored.
 int open_signals() {
@@ -166,9 +167,11 @@ void Machine::show_nodes(const std::vector<NodeState>& states,
 
 void Machine::say(const std::string& line) { terminal_.say(printable(line)); }
 
-void Machine::notify(const std::string& event, const Json& details) {
-  Variables variables = {"TRIREME_EVENT=" + event, "TRIREME_DETAILS=" + to_text(details),
-                         "TRIREME_RUN_DIRECTORY=" + paths_.run};
+void Machine::announce(const std::string& event, const std::string& line, const Json& details) {
+  say(line);
+  Variables variables = {
+      "TRIREME_EVENT=" + event, "TRIREME_SUMMARY=" + one_line(line, longest_summary),
+      "TRIREME_DETAILS=" + to_text(details), "TRIREME_RUN_DIRECTORY=" + paths_.run};
   start_command("--on-event", options_.on_event, variables);
   const Json* found = event == "quarantine" ? details.find("host") : nullptr;
   const auto* host = found == nullptr ? nullptr : std::get_if<std::string>(&found->value);

@@ -73,7 +73,7 @@ class Machine : public World {
   void show_nodes(const std::vector<NodeState>& states,
                   const std::vector<UnfitHost>& unfit) override;
   void say(const std::string& line) override;
-  void notify(const std::string& event, const Json& details) override;
+  void announce(const std::string& event, const std::string& line, const Json& details) override;
   void start(const AttemptPlan& plan) override;
   Sight look(double seconds) override;
   void ask_to_stop() override;

@@ -14,7 +14,6 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/require_call.h"
-#include "runtime/core/text/one_line.h"
 
 namespace trireme::supervisor {
 namespace {
@@ -33,7 +32,8 @@ std::string word_behind(const std::string& line, const std::string& mark) {
 bool names_an_error(std::string line) {
   std::transform(line.begin(), line.end(), line.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  if (line.find("orte_error_log") != std::string::npos) return false;  // where in Open MPI
+  for (const char* of_open_mpi : {"orte_error_log", "*** end of error message"})
+    if (line.find(of_open_mpi) != std::string::npos) return false;
   for (const char* mark : {"error", "cannot run", "terminate called"})
     if (line.find(mark) != std::string::npos) return true;
   return false;
@@ -95,14 +95,14 @@ void EvidenceReader::read_line(const std::string& line) {
 /// Of the program, or of what starts it on a host.
 void EvidenceReader::read_line_of_program(const std::string& line) {
   constexpr const char* item = "  - ";
-  if (!heading_.empty() &&
-      line.starts_with(item))  // of "this configuration cannot run: 2 problems"
-    found_.first_error = one_line(heading_ + line.substr(std::strlen(item)), longest_error);
+  if (!heading_.empty() && line.starts_with(item))
+    found_.first_error = line.substr(std::strlen(item), longest_error) + heading_;
   heading_.clear();
   if (found_.first_error.empty() && names_an_error(line)) {
     found_.first_error = line.substr(0, longest_error);
+    // "trireme: this configuration cannot run: 2 problems"
     const bool is_heading = line.ends_with(" problem") || line.ends_with(" problems");
-    if (is_heading) heading_ = line.substr(0, line.find(": ") + 2);
+    if (is_heading) heading_ = " (the first of " + line.substr(line.rfind(": ") + 2) + ")";
   }
   if (!is_blank(line)) found_.last_line = line.substr(0, longest_error);
 }

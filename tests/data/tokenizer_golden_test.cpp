@@ -80,12 +80,12 @@ INSTANTIATE_TEST_SUITE_P(Kinds, TokenizerGolden,
                          [](const auto& kind) { return std::string(kind.param); });
 
 /// A Metaspace decoder leaves out what the pre-tokenizer has put before a text.
-TEST(TokenizerSteps, OfAllSortsGiveTheTokensOfThePackageTokenizers) {
+void expect_tokens_of_package(const std::string& golden_file) {
   const auto read = [](const std::string& path) {
     return nlohmann::json::parse(std::ifstream(fixtures + path));
   };
   const ScratchDirectory folder;
-  const nlohmann::json golden = read("steps.json"), &texts = golden["texts"];
+  const nlohmann::json golden = read(golden_file), &texts = golden["texts"];
   ASSERT_GT(golden["variations"].size(), 15u);
   for (const nlohmann::json& row : golden["variations"]) {
     SCOPED_TRACE(row["name"].get<std::string>());
@@ -102,6 +102,15 @@ TEST(TokenizerSteps, OfAllSortsGiveTheTokensOfThePackageTokenizers) {
       }
     }
   }
+}
+
+TEST(TokenizerSteps, OfAllSortsGiveTheTokensOfThePackageTokenizers) {
+  expect_tokens_of_package("steps.json");
+}
+
+/// And all steps that the package has but for some that are refused.
+TEST(TokenizerSteps, OfFamiliesOfModelsGiveTheTokensOfThePackageTokenizers) {
+  expect_tokens_of_package("families.json");
 }
 
 }  // namespace

@@ -44,15 +44,19 @@ MergeTable::MergeTable(const std::vector<Merge>& merges)
   for (std::size_t rank = 0; rank < merges.size(); ++rank) {
     const std::uint64_t pair = key(merges[rank].left, merges[rank].right);
     std::size_t at = slot(pair);
-    while (slots_[at].pair != empty) at = (at + 1) & mask_;
+    while (slots_[at].pair != empty && slots_[at].pair != pair) at = (at + 1) & mask_;
     slots_[at] = {pair, {static_cast<std::uint32_t>(rank), merges[rank].whole}};
   }
 }
 
 Bpe::Bpe(const TokenizerDefinition& definition)
     : kind_(definition.symbols),
+      unknown_(definition.unknown),
+      fuse_unknown_(definition.fuse_unknown),
       merges_(definition.merges),
-      marks_begin_words_(kind_ == Symbols::characters && marks_begin_words_of(definition)) {
+      marks_begin_words_(kind_ == Symbols::characters && unknown_ < 0 &&
+                         marks_begin_words_of(definition)) {
+  bytes_.fill(-1);
   std::unordered_map<std::string_view, Token> by_name;
   if (kind_ == Symbols::characters)
     for (const auto& [token, text] : definition.vocabulary) by_name.emplace(text, token);
@@ -65,9 +69,11 @@ Bpe::Bpe(const TokenizerDefinition& definition)
     if (definition.whole_words_first && (mapped || kind_ == Symbols::characters))
       words_.emplace(mapped ? bytes : text, token);
   }
-  if (kind_ == Symbols::characters)
-    for (std::size_t i = 0; i < bytes_.size(); ++i)
-      bytes_[i] = by_name.at(name_of_byte(static_cast<unsigned char>(i)));
+  if (kind_ == Symbols::characters && definition.byte_fallback)
+    for (std::size_t i = 0; i < bytes_.size(); ++i) {
+      const auto found = by_name.find(name_of_byte(static_cast<unsigned char>(i)));
+      if (found != by_name.end()) bytes_[i] = found->second;
+    }
 }
 
 void Bpe::add_symbols(std::string_view piece, std::vector<Token>& symbols) const {
@@ -76,13 +82,18 @@ void Bpe::add_symbols(std::string_view piece, std::vector<Token>& symbols) const
   };
   symbols.clear();
   if (kind_ == Symbols::bytes) return add_bytes(piece);
+  bool was_unknown = false;
   for (std::size_t at = 0, bytes; at < piece.size(); at += bytes) {
     bytes = character_bytes(piece[at]);
     const auto found = characters_.find(character_at(&piece[at]));
+    const bool is_unknown = found == characters_.end() && unknown_ >= 0;
     if (found != characters_.end())
       symbols.push_back(found->second);
-    else
+    else if (!is_unknown)
       add_bytes(piece.substr(at, bytes));
+    else if (!was_unknown || !fuse_unknown_)
+      symbols.push_back(unknown_);
+    was_unknown = is_unknown;
   }
 }
 

@@ -84,7 +84,9 @@ class Bpe {
   void offer(std::uint32_t at, Memory& memory) const;
 
   TokenizerDefinition::Symbols kind_;
-  std::array<Token, 256> bytes_;
+  Token unknown_;
+  bool fuse_unknown_;
+  std::array<Token, 256> bytes_;  // -1: no text has it, or there are none
   std::unordered_map<char32_t, Token> characters_;
   std::unordered_map<std::string, Token> words_;  // where whole words come first
   MergeTable merges_;

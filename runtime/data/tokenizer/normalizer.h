@@ -2,11 +2,12 @@
 #pragma once
 
 #include <bitset>
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "runtime/data/tokenizer/pretokenizer_pattern.h"
 #include "runtime/data/tokenizer/tokenizer_definition.h"
 
 namespace trireme::data {
@@ -16,16 +17,19 @@ namespace trireme::data {
 void replace_all(std::string_view text, const std::string& pattern, const std::string& content,
                  std::size_t most, std::string& out);
 
-/// Unicode's NFC, by utf8proc.
-class Nfc {
+/// One of Unicode's normal forms, by utf8proc.
+class NormalForm {
  public:
-  Nfc();
+  /// `compatible`: NFKC and NFKD.
+  NormalForm(bool composed, bool compatible);
   /// `text` is valid UTF-8. Returns: `text` itself when nothing changes; else `memory` holds it.
   std::string_view apply(std::string_view text, std::string& memory) const;
 
  private:
   static constexpr char32_t planes = 0x30000;  // nothing behind them changes
   bool is_stable(char32_t character) const { return character >= planes || stable_[character]; }
+  void append_form(std::string_view text, std::string& out) const;
+  bool composed_, compatible_;
   std::bitset<planes> stable_;  // it stays, whatever is before it
 };
 
@@ -33,15 +37,26 @@ class Normalizer {
  public:
   explicit Normalizer(const std::vector<NormalizerStep>& steps);
 
+  /// Memory of one thread.
   struct Memory {
     std::string now, next;
+    std::vector<Pattern::Search> searches;  // of the steps that replace matches, in order
+    bool left_out_beginning = false;        // of the last text
   };
-  /// Returns: `text` itself when nothing changes; else `memory` holds it.
+  Memory make_memory() const;
+  /// Returns: `text` itself when nothing changes; else `memory`, of make_memory(), holds it.
   std::string_view apply(std::string_view text, Memory& memory) const;
 
  private:
-  std::vector<NormalizerStep> steps_;
-  std::optional<Nfc> nfc_;
+  struct Step {
+    NormalizerStep definition;
+    std::unique_ptr<NormalForm> form;
+    std::size_t search = 0;
+  };
+  std::string_view changed(const Step& step, std::string_view text, Memory& memory) const;
+
+  std::vector<Step> steps_;
+  std::vector<Pattern> patterns_;
 };
 
 }  // namespace trireme::data

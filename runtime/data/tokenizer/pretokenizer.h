@@ -35,8 +35,7 @@ class Pretokenizer {
 
  private:
   struct Step {
-    PretokenizerStep::Kind kind;
-    std::string text;
+    PretokenizerStep definition;
     std::vector<Pattern> pattern;  // of a split
   };
   struct Piece {

@@ -45,16 +45,23 @@ const char* const gpt2_pattern =
 
 struct Pattern::Code {
   CompiledCode code;
-  bool jit = false;
+  bool jit = false, sees_categories = false;
 };
 void Pattern::Delete::operator()(Code* code) const { delete code; }
 
 Pattern::Pattern(const std::string& text) : code_(new Code), text_(text) {
+  constexpr std::size_t longest = 10'000;
+  require(text.size() <= longest, "has ", text.size(), " bytes, more than ", longest);
+  const PatternText there = pattern_of_pcre2(text);
+  std::string stand_in;
+  require(!there.sees_categories || with_known_characters(text, stand_in) == text,
+          "a character of it is newer than Unicode 14");
+  code_->sees_categories = there.sees_categories;
   const CompileContext context(made(pcre2_compile_context_create(nullptr)));
   pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
   int error = 0;
   PCRE2_SIZE at = 0;
-  code_->code.reset(pcre2_compile(as_units(text), text.size(),
+  code_->code.reset(pcre2_compile(as_units(there.text), there.text.size(),
                                   PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &at,
                                   context.get()));
   require(code_->code != nullptr, message_of(error), ", at byte ", at);
@@ -79,7 +86,7 @@ Pattern::Search::Search(const Pattern& pattern) : pattern_(&pattern), state_(new
 }
 
 void Pattern::Search::start(std::string_view text) {
-  text_ = with_known_characters(text, stand_in_);
+  text_ = pattern_->code_->sees_categories ? with_known_characters(text, stand_in_) : text;
   from_ = last_end_ = 0;
   matched_ = false;
 }

@@ -1,22 +1,30 @@
-// The regular expressions of pre-tokenizers, by PCRE2. tokenizer.json has them in the syntax of
-// Oniguruma: what both understand alike is accepted, all else is refused. Their classes of
-// characters differ by version of Unicode, which a version of this text evens out.
+// The regular expressions of pre-tokenizers and normalizers, by PCRE2. tokenizer.json has them in
+// the syntax of Oniguruma: what means something else to PCRE2 is translated, or refused. Their
+// classes of characters differ by version of Unicode, which a version of the text evens out.
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+
+#include "runtime/data/unicode/unicode_tables.h"
 
 namespace trireme::data {
 
 /// The pattern of ByteLevel.
 extern const char* const gpt2_pattern;
 
-/// Why a pattern cannot be used; empty when it can.
-std::string problem_of_pattern(const std::string& pattern);
-
-/// The pattern that matches `text` alone.
+/// The pattern that matches `text` alone, and the one that matches a character of `ranges`.
 std::string escaped_pattern(std::string_view text);
+std::string class_pattern(std::span<const CharacterRange> ranges);
+
+struct PatternText {
+  std::string text;
+  bool sees_categories = false;  // of characters: it has \p{L}, \s and the like
+};
+/// `pattern` as PCRE2 needs it. Throws: Error with what in it is not understood.
+PatternText pattern_of_pcre2(std::string_view pattern);
 
 /// A compiled pattern. Threads may share it.
 class Pattern {
@@ -50,7 +58,7 @@ class Pattern {
     bool matched_ = false;
   };
 
-  /// Throws: Error when it is none.
+  /// `text`: in the syntax of Oniguruma. Throws: Error with what in it is not understood.
   explicit Pattern(const std::string& text);
 
  private:

@@ -45,7 +45,7 @@ class TokenTexts {
     texts_ += text;
   }
   std::string bytes_of(std::string text) const {
-    if (std::string bytes; definition_->symbols == TokenizerDefinition::Symbols::bytes)
+    if (std::string bytes; definition_->decoder.byte_level)
       return bytes_of_alphabet(text, bytes) ? bytes : text;
     if (text.size() == 6 && text.starts_with("<0x"))
       for (int byte = 0; byte < 256; ++byte)
@@ -68,7 +68,7 @@ class TokenTexts {
 AddedTokens added_tokens(const TokenizerDefinition& definition, const Normalizer& normalizer,
                          bool normalized) {
   std::vector<AddedTokens::Entry> entries;
-  Normalizer::Memory memory;
+  Normalizer::Memory memory = normalizer.make_memory();
   for (const AddedToken& added : definition.added) {
     if (added.normalized != normalized) continue;
     const std::string text(normalized ? normalizer.apply(added.content, memory) : added.content);
@@ -197,6 +197,7 @@ void Tokenizer::encode(std::string_view text, Scratch& scratch,
   if (state.parts != parts_) {
     state.cache.clear();
     state.pretokenizer = parts_->pretokenizer.make_memory();
+    state.normalizer = parts_->normalizer.make_memory();
     state.parts = parts_;
   }
   const std::size_t before = tokens.size();
@@ -206,7 +207,7 @@ void Tokenizer::encode(std::string_view text, Scratch& scratch,
     const auto add = [&](Token token) { encoder.add(token); };
     const auto cut = [&](std::string_view piece, bool first) {
       const std::string_view normal = parts_->normalizer.apply(piece, state.normalizer);
-      const char* const begin = normal.data();
+      const char* const begin = state.normalizer.left_out_beginning ? nullptr : normal.data();
       parts_->added_normalized.split(
           normal,
           [&](std::string_view part) {

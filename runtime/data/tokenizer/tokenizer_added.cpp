@@ -5,29 +5,6 @@
 #include "runtime/data/unicode/utf8.h"
 
 namespace trireme::data {
-namespace {
-
-/// Where the whitespace at the end of `text` begins.
-std::size_t begin_of_last_space(std::string_view text) {
-  std::size_t begin = text.size();
-  while (begin > 0) {
-    std::size_t at = begin - 1;
-    while ((static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
-    if (!is_white_space(character_at(&text[at]))) break;
-    begin = at;
-  }
-  return begin;
-}
-
-std::size_t end_of_first_space(std::string_view text) {
-  std::size_t end = 0;
-  while (end < text.size() && is_white_space(character_at(&text[end])))
-    end += character_bytes(text[end]);
-  return end;
-}
-
-}  // namespace
-
 AddedTokens::AddedTokens(std::vector<Entry> entries) : entries_(std::move(entries)) {
   std::stable_sort(entries_.begin(), entries_.end(),
                    [](const Entry& a, const Entry& b) { return a.text < b.text; });
@@ -72,8 +49,8 @@ void AddedTokens::split(std::string_view text, FunctionRef<void(std::string_view
     while (const Entry* entry = find(text, at)) {
       std::size_t begin = at, end = at += entry->text.size();
       if (entry->left_strip && done < begin)
-        begin = done + begin_of_last_space(text.substr(done, begin - done));
-      if (entry->right_strip) end += end_of_first_space(text.substr(end));
+        begin -= trailing_white_space(text.substr(done, begin - done));
+      if (entry->right_strip) end += leading_white_space(text.substr(end));
       if (done < begin) between(text.substr(done, begin - done));
       found(entry->token);
       done = end;

@@ -29,6 +29,13 @@ constexpr std::array<short, 0x144> byte_of_character = [] {
   return bytes;
 }();
 
+constexpr std::array<char32_t, 256> character_of_byte = [] {
+  std::array<char32_t, 256> characters = {};
+  for (char32_t c = 0; c < byte_of_character.size(); ++c)
+    if (byte_of_character[c] >= 0) characters[static_cast<std::size_t>(byte_of_character[c])] = c;
+  return characters;
+}();
+
 /// A hash of values one after the other, texts with their lengths.
 class Hash {
  public:
@@ -65,6 +72,13 @@ bool bytes_of_alphabet(std::string_view text, std::string& bytes) {
   return true;
 }
 
+void append_in_alphabet(std::string_view bytes, std::string& text) {
+  for (const char byte : bytes)
+    append_character(character_of_byte[static_cast<unsigned char>(byte)], text);
+}
+
+bool is_byte_of_utf8(unsigned char byte) { return byte < 0xC0 || (byte > 0xC1 && byte < 0xF5); }
+
 std::string name_of_byte(unsigned char byte) { return fmt::format("<0x{:02X}>", byte); }
 
 std::string hash_of(const TokenizerDefinition& definition) {
@@ -72,6 +86,13 @@ std::string hash_of(const TokenizerDefinition& definition) {
   const auto count = [&](const auto& list) { hash.add(static_cast<std::int64_t>(list.size())); };
   hash.add(static_cast<std::int64_t>(definition.symbols));
   hash.add(definition.whole_words_first);
+  // What came after the first hashes counts where it is used, so that those stay.
+  if (definition.unknown >= 0) hash.add(definition.unknown), hash.add(definition.fuse_unknown);
+  const auto add_step = [&](const PretokenizerStep& step) {
+    hash.add(static_cast<std::int64_t>(step.kind)), hash.add(step.text);
+    const auto behavior = static_cast<std::int64_t>(step.behavior);
+    if (behavior != 0 || step.invert) hash.add(behavior), hash.add(step.invert);
+  };
   count(definition.vocabulary);
   for (const auto& [token, text] : definition.vocabulary) hash.add(token), hash.add(text);
   count(definition.merges);
@@ -80,8 +101,7 @@ std::string hash_of(const TokenizerDefinition& definition) {
   for (const NormalizerStep& step : definition.normalizer)
     hash.add(static_cast<std::int64_t>(step.kind)), hash.add(step.pattern), hash.add(step.content);
   count(definition.pretokenizer);
-  for (const PretokenizerStep& step : definition.pretokenizer)
-    hash.add(static_cast<std::int64_t>(step.kind)), hash.add(step.text);
+  for (const PretokenizerStep& step : definition.pretokenizer) add_step(step);
   count(definition.added);
   for (const AddedToken& added : definition.added) {
     hash.add(added.id);

@@ -1,6 +1,5 @@
 // Reads a tokenizer.json, which may be anything: what a TokenizerDefinition holds fits together.
 #include <algorithm>
-#include <array>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -42,15 +41,16 @@ class Reader {
       return found ? found : &none;
     };
     read_normalizer(*part("normalizer"), out_.normalizer, problems_);
-    const bool bytes = read_pretokenizer(*part("pre_tokenizer"), out_.pretokenizer, problems_);
-    out_.symbols = bytes ? Symbols::bytes : Symbols::characters;
-    read_decoder(*part("decoder"), out_.symbols, out_.decoder, problems_);
+    read_pretokenizer(*part("pre_tokenizer"), out_.pretokenizer, problems_);
+    out_.decoder.byte_level = has_alphabet(out_.normalizer) || has_alphabet(out_.pretokenizer);
+    read_decoder(*part("decoder"), out_.decoder, problems_);
     read_post_processor(*part("post_processor"), problems_);
     if (model == nullptr || !std::holds_alternative<Json::Object>(model->value))
       problem("model is ", model ? shown(*model) : "missing", "; expected an object");
     else
       read_model(*model);
     read_added(*part("added_tokens"));
+    if (problems_.empty()) settle_symbols();
     for (const std::string& key : keys.unread()) problem(key, " is not understood");
     refuse_problems();
     return std::move(out_);
@@ -78,18 +78,55 @@ class Reader {
       if (const std::string text = keys.word(key, ""); !text.empty())
         problem("model.", key, " is \"", text, "\"; understood is none");
     if (keys.real("dropout", 0) != 0) problem("model.dropout is not 0: tokens would be random");
-    keys.word("unk_token", "");  // every text has tokens
-    keys.flag("fuse_unk", false);
+    unknown_ = keys.word("unk_token", "");
+    out_.fuse_unknown = keys.flag("fuse_unk", false);
     out_.whole_words_first = keys.flag("ignore_merges", false);
-    const bool fallback = keys.flag("byte_fallback", false);
+    out_.byte_fallback = keys.flag("byte_fallback", false);
     read_vocabulary(keys.find("vocab"));
     read_merges(keys.find("merges"));
     for (const std::string& key : keys.unread()) keys.problem(key, " is not understood");
-    if (out_.symbols == Symbols::characters && !fallback)
-      problem("the last pre-tokenizer is not ByteLevel, and model.byte_fallback is not true: ",
-              "some characters would have no token");
+  }
+
+  template <class Steps>
+  static bool has_alphabet(const Steps& steps) {
+    return std::any_of(steps.begin(), steps.end(), is_alphabet<typename Steps::value_type>);
+  }
+  template <class Step>
+  static bool is_alphabet(const Step& step) {
+    return step.kind == Step::Kind::alphabet;
+  }
+
+  /// Sees that every text has tokens. Where ByteLevel comes last and all bytes have tokens, the
+  /// model begins with bytes; else with characters, of the alphabet or of texts.
+  void settle_symbols() {
+    std::vector<PretokenizerStep>& steps = out_.pretokenizer;
+    const bool ends_in_alphabet = is_in_alphabet();
+    const std::string lacking =
+        ends_in_alphabet ? lacking_bytes(true)
+        : out_.byte_fallback
+            ? lacking_bytes(false)
+            : "neither a last ByteLevel nor model.byte_fallback gives every character a token";
+    const bool last = !steps.empty() && is_alphabet(steps.back());
+    out_.symbols = last && lacking.empty() ? Symbols::bytes : Symbols::characters;
+    if (out_.symbols == Symbols::bytes) steps.pop_back();
+    if (lacking.empty()) return;
+    const auto unknown = texts_.find(unknown_);
+    if (out_.byte_fallback)
+      problem(lacking, ": some characters would have no token");
+    else if (unknown == texts_.end())
+      problem(lacking, ", and model.unk_token is ", unknown_.empty() ? "none" : "no token",
+              ": some characters would have no token");
     else
-      demand_all_bytes();
+      out_.unknown = unknown->second;
+  }
+  /// Whether pieces hold no other characters than GPT-2's alphabet.
+  bool is_in_alphabet() const {
+    using Kind = PretokenizerStep::Kind;
+    bool is_in = !out_.normalizer.empty() && is_alphabet(out_.normalizer.back());
+    for (const PretokenizerStep& step : out_.pretokenizer)
+      is_in = is_alphabet(step) ||
+              (is_in && (step.kind == Kind::split || step.kind == Kind::split_before));
+    return is_in;
   }
 
   void read_vocabulary(const Json* json) {
@@ -121,7 +158,6 @@ class Reader {
     const auto* merges = json ? std::get_if<Json::Array>(&json->value) : nullptr;
     if (!merges)
       return problem("model.merges is ", json ? shown(*json) : "missing", "; expected a list");
-    std::unordered_set<std::uint64_t> seen;
     for (const Json& json_merge : *merges) {
       std::string_view left, right;
       if (!parts_of_merge(json_merge, left, right)) {
@@ -134,10 +170,6 @@ class Reader {
         problem("model.merges: ", shown(json_merge), ": model.vocab lacks a part or the whole");
         continue;
       }
-      const auto pair =
-          static_cast<std::uint64_t>(a->second) << 32 | static_cast<std::uint64_t>(b->second);
-      if (!seen.insert(pair).second)
-        problem("model.merges: ", shown(json_merge), " is there twice");
       out_.merges.push_back({a->second, b->second, whole->second});
     }
   }
@@ -159,22 +191,19 @@ class Reader {
     return !left.empty() && !right.empty();
   }
 
-  void demand_all_bytes() {
-    std::array<bool, 256> there = {};
-    std::string bytes;
-    if (out_.symbols == Symbols::bytes) {
-      for (const auto& [token, text] : out_.vocabulary)
-        if (bytes_of_alphabet(text, bytes) && bytes.size() == 1)
-          there[static_cast<unsigned char>(bytes[0])] = true;
-    } else {
-      for (std::size_t i = 0; i < there.size(); ++i)
-        there[i] = texts_.contains(name_of_byte(static_cast<unsigned char>(i)));
+  /// Empty when there are none.
+  std::string lacking_bytes(bool in_alphabet) const {
+    std::vector<std::string> lacking;
+    for (int i = 0; i < 256; ++i) {
+      const auto byte = static_cast<unsigned char>(i);
+      const std::string name = name_of_byte(byte);
+      std::string in_file = in_alphabet ? "" : name;
+      if (in_alphabet) append_in_alphabet({reinterpret_cast<const char*>(&byte), 1}, in_file);
+      if (is_byte_of_utf8(byte) && !texts_.contains(in_file)) lacking.push_back(name);
     }
-    const auto lacking = std::find(there.begin(), there.end(), false);
-    if (lacking != there.end())
-      problem("model.vocab lacks ", std::count(there.begin(), there.end(), false),
-              " of the 256 bytes; the first is ",
-              name_of_byte(static_cast<unsigned char>(lacking - there.begin())));
+    return lacking.empty() ? ""
+                           : str("model.vocab lacks ", lacking.size(),
+                                 " of the 243 bytes of UTF-8; the first is ", lacking.front());
   }
 
   void read_added(const Json& json) {
@@ -223,6 +252,7 @@ class Reader {
   std::unordered_map<std::string, Token> texts_;  // of the model
   std::unordered_set<Token> taken_;
   std::unordered_set<std::string> added_;
+  std::string unknown_;  // model.unk_token
   Token token_ = 0, last_added_ = -1;
 };
 

@@ -14,11 +14,11 @@ using Problems = std::vector<std::string>;
 
 void read_normalizer(const Json& json, std::vector<NormalizerStep>& steps, Problems& problems);
 
-/// Returns: whether the last step is ByteLevel, so that pieces are bytes.
-bool read_pretokenizer(const Json& json, std::vector<PretokenizerStep>& steps, Problems& problems);
+/// Each ByteLevel ends with a step `alphabet`.
+void read_pretokenizer(const Json& json, std::vector<PretokenizerStep>& steps, Problems& problems);
 
-void read_decoder(const Json& json, TokenizerDefinition::Symbols symbols, Decoder& decoder,
-                  Problems& problems);
+/// `decoder.byte_level` is there before.
+void read_decoder(const Json& json, Decoder& decoder, Problems& problems);
 
 /// What it adds is of no concern; its kind must be known.
 void read_post_processor(const Json& json, Problems& problems);

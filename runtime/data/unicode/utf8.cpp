@@ -86,4 +86,22 @@ bool is_white_space(char32_t c) {
          c == 0x3000;
 }
 
+std::size_t leading_white_space(std::string_view text) {
+  std::size_t end = 0;
+  while (end < text.size() && is_white_space(character_at(&text[end])))
+    end += character_bytes(text[end]);
+  return end;
+}
+
+std::size_t trailing_white_space(std::string_view text) {
+  std::size_t begin = text.size();
+  while (begin > 0) {
+    std::size_t at = begin - 1;
+    while ((static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+    if (!is_white_space(character_at(&text[at]))) break;
+    begin = at;
+  }
+  return text.size() - begin;
+}
+
 }  // namespace trireme::data

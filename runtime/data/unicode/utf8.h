@@ -45,5 +45,8 @@ void append_character(char32_t character, std::string& text);
 
 /// Unicode's White_Space.
 bool is_white_space(char32_t character);
+/// How many bytes of it stand at the beginning and at the end of valid text.
+std::size_t leading_white_space(std::string_view text);
+std::size_t trailing_white_space(std::string_view text);
 
 }  // namespace trireme::data

@@ -1,6 +1,7 @@
 """Compares trireme's tokens with those of the package `tokenizers`, of four kinds trained here, on
-random Unicode and on files of this machine; and of changes of these kinds (steps.py) on a tenth as
-much random Unicode. Exit status 0 only when there is no difference, and as much text as asked for.
+random Unicode and on files of this machine; and of changes of these kinds (steps.py, families.py)
+on a tenth as much random Unicode; and what tokens of families become as text. Exit status 0 only
+when there is no difference, and as much text as asked for.
 
 usage: parity.py PROGRAM RANDOM_MB TEXT_MB SEED    (tests/data/tokenizer/parity runs it)
 """
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 
+import families
 import kinds
 import steps
 import texts
@@ -33,11 +35,13 @@ def batches(documents):
 
 
 def ours(program, tokenizer, batch, work):
-    """Tokens of each text."""
+    """Tokens of each text, and the texts that they become."""
     documents, tokens = os.path.join(work, "documents"), os.path.join(work, "tokens")
+    decoded = os.path.join(work, "decoded")
     with open(documents, "wb") as file:
         file.write("".join(text + "\0" for text in batch).encode())
-    subprocess.run([program, tokenizer, documents, tokens], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([program, tokenizer, documents, tokens, "1", decoded], check=True,
+                   stdout=subprocess.DEVNULL)
     numbers = array.array("i")
     with open(tokens, "rb") as file:
         numbers.frombytes(file.read())
@@ -46,7 +50,8 @@ def ours(program, tokenizer, batch, work):
         end = numbers.index(-1, begin)
         rows.append(numbers[begin:end].tolist())
         begin = end + 1
-    return rows
+    with open(decoded, "rb") as file:
+        return rows, file.read().decode(errors="replace").split("\0")[:-1]
 
 
 def show(text, mine, theirs, theirs_tokenizer):
@@ -57,9 +62,9 @@ def show(text, mine, theirs, theirs_tokenizer):
     print(f"  token {at} of {len(theirs)}: {names[0]}, tokenizers {names[1]}: {text[:60]!r}")
 
 
-def compare(name, spec, sources, program, work):
-    """Prints how many texts differ. `sources`: texts by what they are. Returns that number, and the
-    bytes of each source."""
+def compare(name, spec, sources, program, work, decodes=False):
+    """Prints how many texts differ. `sources`: texts by what they are. `decodes`: compares what
+    tokens become as text too. Returns that number, and the bytes of each source."""
     path = os.path.join(work, "tokenizer.json")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(spec, file)
@@ -69,16 +74,23 @@ def compare(name, spec, sources, program, work):
         count = differ = size = 0
         for batch, batch_size in batches(source):
             encodings = theirs.encode_batch(batch, add_special_tokens=False)
-            rows = ours(program, path, batch, work)
-            for text, mine, right in zip(batch, rows, encodings):
+            rows, decoded = ours(program, path, batch, work)
+            for text, mine, right, back in zip(batch, rows, encodings, decoded):
                 if mine != right.ids:
                     differ += 1
                     if differ <= 3:
                         show(text, mine, right.ids, theirs)
+                elif decodes and theirs.decode(mine, skip_special_tokens=False) != back:
+                    differ += 1
+                    print(f"  decoded: {back[:60]!r}, of {text[:60]!r}")
             count, size = count + len(batch), size + batch_size
         print(f"{name}: {what}: {differ} of {count} texts differ ({size / 1e6:.1f} MB)", flush=True)
         wrong, sizes[what] = wrong + differ, size
     return wrong, sizes
+
+
+def without_later_numerals(size, seed):
+    return (text.translate(steps.LATER_NUMERALS) for text in texts.random_texts(size, seed))
 
 
 def main():
@@ -93,11 +105,15 @@ def main():
             differ, sizes = compare(name, spec, sources, program, work)
             wrong, least = wrong + differ, min(least, sizes["files"])
         for name, kind, patch in steps.variations(specs):
-            random_texts = texts.random_texts(random_mb * 10**5, seed)
-            sources = {"random Unicode": (text.translate(steps.LATER_NUMERALS)
-                                          for text in random_texts),
+            sources = {"random Unicode": without_later_numerals(random_mb * 10**5, seed),
                        "pieces": steps.texts(5_000, seed)}
             differ, _ = compare(name, steps.merge_patch(specs[kind], patch), sources, program, work)
+            wrong += differ
+        for name, kind, patch in families.variations(specs):
+            sources = {"random Unicode": without_later_numerals(random_mb * 10**5, seed),
+                       "lines": families.lines(10_000, seed)}
+            differ, _ = compare(name, steps.merge_patch(specs[kind], patch), sources, program, work,
+                                decodes=True)
             wrong += differ
     # Some bytes of the last file are left out (NUL).
     short = least < 0.99 * text_mb * 10**6

@@ -10,6 +10,7 @@
 #include "launch/supervisor/machine/processes.h"
 #include "runtime/interop/hf_config.h"
 #include "runtime/options/check_options.h"
+#include "runtime/options/option_values.h"
 #include "runtime/planner/report/report.h"
 #include "runtime/planner/report/report_json.h"
 #include "runtime/planner/search/calibration.h"
@@ -23,13 +24,24 @@ using namespace planner;
 struct PlanArguments {
   std::string model, config, hf, cluster, explain, calibrate, mpirun = "mpirun";
   std::vector<std::string> prices, pins;
-  Index batch = 0, ranks = 0, tries = 0;
+  Index batch = 0, length = 0, ranks = 0, tries = 0;
   double tokens = 0, margin = SearchAim().margin;
   bool json = false;
 };
 
+void declare_tokens(CommandLine& command, double& tokens) {
+  const Real legal{0, std::numeric_limits<double>::infinity(), true, true};
+  command.add({"--tokens", "X",
+               "tokens to train on, such as 10B or 1.5T: adds the time and the energy that it "
+               "takes, and with a price the cost",
+               false,
+               [&tokens, legal](const std::vector<std::string>& words) {
+                 tokens = options::parse_quantity(words.front(), legal);
+               },
+               [&tokens] { return tokens > 0 ? options::show_real(tokens) : ""; }});
+}
+
 void declare(CommandLine& command, PlanArguments& words) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
   command.text("--model", words.model, "PRESET", "preset of train_gpt, such as llama-8b");
   command.text(
       "--model-config", words.config, "FILE",
@@ -41,8 +53,9 @@ void declare(CommandLine& command, PlanArguments& words) {
                "also the file of a profile, as --calibrate writes it: 4xcpu.json");
   command.whole("--global-batch-size", words.batch, at_least(1),
                 "samples of one step over all ranks; default: that of --model-config");
-  command.real("--tokens", words.tokens, {0, infinity, true, true},
-               "tokens to train on, such as 10e9: adds the hours, and with a price the cost");
+  command.whole("--seq-length", words.length, at_least(1),
+                "tokens of a sample; with --hf it has to be given, as in training");
+  declare_tokens(command, words.tokens);
   command.list("--price", words.prices, "[GPU=]AMOUNT...",
                "price of a GPU for an hour, such as 2.5 or H100=2.5");
   command.real("--memory-margin", words.margin, {0, 1, false, true},
@@ -70,6 +83,8 @@ std::vector<std::string> training_words(const CommandLine& command, const PlanAr
   if (command.given("--model-config")) all = {"--config", words.config};
   if (command.given("--model")) all.insert(all.end(), {"--model", words.model});
   if (!words.hf.empty()) all.insert(all.end(), {"--load-hf", words.hf});
+  if (command.given("--seq-length"))
+    all.insert(all.end(), {"--seq-length", std::to_string(words.length)});
   if (command.given("--global-batch-size"))
     all.insert(all.end(), {"--global-batch-size", std::to_string(words.batch)});
   return all;
@@ -85,11 +100,20 @@ std::string with_own_names(std::string problem) {
   return problem;
 }
 
-/// Of --hf. What is wrong with it is added to `problems`.
-ModelOfFiles read_hf(const std::string& directory, Problems& problems) {
-  ModelOfFiles model{{}, (std::filesystem::path(directory) / "config.json").string(), "--load-hf"};
+/// Of --hf; without one the words say what the model is.
+struct HfModel {
+  ModelOfFiles files;
+  std::optional<interop::HfConfig> config;
+};
+
+/// What is wrong with it is added to `problems`.
+HfModel read_hf(const std::string& directory, Problems& problems) {
+  HfModel model;
+  model.files.origin = (std::filesystem::path(directory) / "config.json").string();
+  model.files.option = "--load-hf";
   try {
-    model.options = options_of(interop::read_hf_config(model.origin).model);
+    model.config = interop::read_hf_config(model.files.origin);
+    model.files.options = options_of(model.config->model);
   } catch (const Error& error) {
     problems.add_lines("--hf ", error.what());
   }
@@ -114,13 +138,6 @@ void add_steps(const TrainingTask& task, Question& question) {
   if (steps <= static_cast<double>(most_count))
     question.words.insert(question.words.end(),
                           {"--train-iters", std::to_string(static_cast<Index>(steps))});
-}
-
-/// train_gpt takes the length of sequences from no model directory.
-void add_length(const TrainingTask& task, const PlanArguments& words, Question& question) {
-  if (words.hf.empty() || task.given("--seq-length")) return;
-  question.words.insert(question.words.end(),
-                        {"--seq-length", std::to_string(task.model().seq_length)});
 }
 
 Question make_question(const CommandLine& command, const PlanArguments& words, Problems& problems) {
@@ -195,8 +212,8 @@ void check_calibration(const CommandLine& command, const PlanArguments& words,
   if (!command.given("--ranks"))
     problems.add("--ranks is missing: --calibrate measures with as many as a job will have");
   check_mpirun(words, problems);
-  for (const char* option : {"--hf", "--cluster", "--global-batch-size", "--tokens", "--price",
-                             "--pin", "--explain", "--json", "--memory-margin", "--try"})
+  for (const char* option : {"--hf", "--cluster", "--seq-length", "--global-batch-size", "--tokens",
+                             "--price", "--pin", "--explain", "--json", "--memory-margin", "--try"})
     if (command.given(option))
       problems.add(option, " does not go with --calibrate, which plans nothing");
 }
@@ -289,12 +306,17 @@ int plan(int argc, char** argv) {
           problems.add(
               "words behind -- are options of train_gpt for --calibrate, which is missing");
         question = make_question(command, words, problems);
-        ModelOfFiles model;
+        HfModel model;
         if (!words.hf.empty() && !command.given("--model")) model = read_hf(words.hf, problems);
         Problems of_task;
         task = std::make_unique<TrainingTask>(question.words, of_task, !plans_for_cpus(question),
-                                              model);
+                                              model.files);
         for (const std::string& problem : of_task.all()) problems.add(with_own_names(problem));
+        if (model.config)
+          for (const std::string& problem : interop::training_length_problems(
+                   *model.config, "--hf " + words.hf,
+                   task->given("--seq-length") ? task->model().seq_length : 0))
+            problems.add(problem);
         check_model_of_config(command, words, *task, problems);
         if (!command.given("--global-batch-size") && !task->given("--global-batch-size"))
           problems.add("--global-batch-size is missing: the samples of one step");
@@ -308,7 +330,6 @@ int plan(int argc, char** argv) {
             problems.add("--cluster ", words.cluster, " ", problem);
         if (question.cluster.groups.size() > 1 && words.tries > 0)
           problems.add("--try ", words.tries, ": layouts over several types of GPUs are not tried");
-        add_length(*task, words, question);
         add_steps(*task, question);
       },
       [&] {

@@ -52,6 +52,12 @@ Index longest_sequence(const HfConfig& config);
 /// What is wrong with samples of `seq_length` tokens, a sentence each.
 std::vector<std::string> length_problems(const HfConfig& config, Index seq_length);
 
+/// The same of the length that is given for training the model of `source` ("--load-hf DIR"); 0:
+/// none. The length decides on time and memory, and models allow very long ones: it is given, and
+/// never taken from the file. Positions beyond the table of a GPT-2 are checked with all options.
+std::vector<std::string> training_length_problems(const HfConfig& config, const std::string& source,
+                                                  Index given);
+
 struct HfOutput {
   std::string model_type = {};  // "mistral"; empty: the first family that has these options
   std::string dtype = "float32";

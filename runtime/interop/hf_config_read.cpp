@@ -315,4 +315,17 @@ std::vector<std::string> length_problems(const HfConfig& config, Index seq_lengt
   return all;
 }
 
+std::vector<std::string> training_length_problems(const HfConfig& config, const std::string& source,
+                                                  Index given) {
+  std::vector<std::string> all = length_problems(config, given);
+  if (given == 0)
+    all.insert(all.begin(), str(source, ": give TransformerConfig::seq_length, at most ",
+                                longest_sequence(config), "; it is not taken from config.json"));
+  if (config.model.position == PositionKind::rotary && given > config.max_positions)
+    all.push_back(str("TransformerConfig::seq_length ", given,
+                      " is too long: max_position_embeddings in config.json of ", source, " is ",
+                      config.max_positions, "; a model of longer sequences says so there"));
+  return all;
+}
+
 }  // namespace trireme::interop

@@ -17,20 +17,6 @@ interop::HfConfig read_config(const CheckpointOptions& options, const std::strin
   return interop::read_hf_config(directory + "/config.json");
 }
 
-/// The length decides on time and memory, and models allow very long ones: it is given, and never
-/// taken from the file. Positions beyond the table of a GPT-2 are the gate's affair.
-void check_length(const CheckpointOptions& options, const interop::HfConfig& config, Index given,
-                  Problems& problems) {
-  if (given == 0)
-    problems.add("--load-hf ", options.load_hf, ": give --seq-length, at most ",
-                 interop::longest_sequence(config), "; it is not taken from config.json");
-  for (const std::string& problem : interop::length_problems(config, given)) problems.add(problem);
-  if (config.model.position == PositionKind::rotary && given > config.max_positions)
-    problems.add("--seq-length ", given, " is too long: max_position_embeddings in config.json of ",
-                 "--load-hf ", options.load_hf, " is ", config.max_positions,
-                 "; a model of longer sequences says so there");
-}
-
 }  // namespace
 
 std::optional<SavedOptions> read_hf_options(const CheckpointOptions& options,
@@ -46,7 +32,9 @@ std::optional<SavedOptions> read_hf_options(const CheckpointOptions& options,
     SavedOptions found{options_of(config.model), directory + "/config.json", "--load-hf"};
     if (given.vocab_size > config.model.vocab_size)
       std::erase_if(found.options, [](const auto& each) { return each.first == "--vocab-size"; });
-    check_length(options, config, given.seq_length, problems);
+    for (const std::string& problem : interop::training_length_problems(
+             config, "--load-hf " + options.load_hf, given.seq_length))
+      problems.add(problem);
     return found;
   } catch (const std::exception& error) {
     problems.add_lines("--load-hf ", error.what());

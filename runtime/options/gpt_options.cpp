@@ -34,15 +34,17 @@ void declare_preset(CommandLine& c, GptOptions& gpt) {
   c.add({"--model", "PRESET",
          "preset of the model, which the options below refine: one of the table at the end", false,
          [&gpt, names](const std::vector<std::string>& words) {
-           const std::string near = nearest(words.front(), preset_names());
            for (const std::string& name : preset_names())
              if (name == words.front()) {
                gpt.preset = name;
                gpt.model = preset(name);
                return;
              }
-           throw Error("expected one of " + names + "}" +
-                       (near.empty() ? "" : "; did you mean " + near + "?"));
+           const std::vector<std::string> like = models_like(words.front(), preset_names());
+           std::string hint;
+           for (const std::string& name : like)
+             hint += (hint.empty() ? "; did you mean " : " or ") + name;
+           throw Error("expected one of " + names + "}" + hint + (like.empty() ? "" : "?"));
          },
          [&gpt] { return gpt.preset; }});
 }

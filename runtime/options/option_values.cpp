@@ -2,6 +2,7 @@
 #include "runtime/options/option_values.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <numeric>
@@ -55,6 +56,29 @@ constexpr std::string_view fp32_range = "from 1.4e-45 to 3.4e+38";
 
 constexpr std::string_view units = "KMGT";  // powers of 1024
 
+/// The names and numbers of a model's name: "Llama3-8B" -> llama, 3, 8b.
+std::vector<std::string> parts_of_model(std::string_view name) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::vector<std::string> parts(1);
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const char c = name[i];
+    const bool alone = std::string_view("-_ ").find(c) != std::string_view::npos;
+    const bool number = is_digit(c) && i > 0 && !is_digit(name[i - 1]) && name[i - 1] != '.';
+    if (alone || number) parts.emplace_back();
+    if (!alone) parts.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  std::erase(parts, "");
+  return parts;
+}
+
+/// Whether each part of `some` begins a part of `all`, in the same order.
+bool begin_in_order(const std::vector<std::string>& some, const std::vector<std::string>& all) {
+  std::size_t next = 0;
+  for (const std::string& part : all)
+    if (next < some.size() && part.starts_with(some[next])) ++next;
+  return next == some.size();
+}
+
 /// Levenshtein distance.
 Index edit_distance(const std::string& a, const std::string& b) {
   std::vector<Index> row(b.size() + 1);
@@ -99,6 +123,20 @@ double options::parse_real(const std::string& word, const Real& legal) {
           " that fp32 can hold, in which it is used: ", is_legal(0, legal) ? "0, or " : "",
           fp32_range);
   return *value;
+}
+
+double options::parse_quantity(const std::string& word, const Real& legal) {
+  constexpr std::string_view thousands = "kmbt";
+  const char last = word.empty()
+                        ? '\0'
+                        : static_cast<char>(std::tolower(static_cast<unsigned char>(word.back())));
+  const std::size_t power = thousands.find(last);
+  const bool has_unit = power != std::string_view::npos;
+  const auto value = parse_number<double>(std::string_view(word).substr(0, word.size() - has_unit));
+  const double all = value.value_or(0) * (has_unit ? std::pow(1000, power + 1) : 1);
+  require(value && std::isfinite(all) && is_legal(all, legal), "expected a number", range_of(legal),
+          ", such as 10e9, 10B, 500M or 1.5T");
+  return all;
 }
 
 bool options::parse_flag(const std::string& word) {
@@ -147,6 +185,19 @@ std::string nearest(const std::string& word, const std::vector<std::string>& can
         return word.size() > 3 && candidate.find(word) != std::string::npos;
       });
   return part == candidates.end() ? "" : *part;
+}
+
+std::vector<std::string> options::models_like(const std::string& word,
+                                              const std::vector<std::string>& known) {
+  std::vector<std::string> parts =
+      parts_of_model(std::string_view(word).substr(word.rfind('/') + 1));
+  for (; !parts.empty(); parts.resize(parts.size() > 1 ? 1 : 0)) {
+    std::vector<std::string> found;
+    for (const std::string& name : known)
+      if (begin_in_order(parts, parts_of_model(name))) found.push_back(name);
+    if (!found.empty()) return found;
+  }
+  return {};
 }
 
 void CommandLine::whole(const std::string& names, Index& value, Whole legal,

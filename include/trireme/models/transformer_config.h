@@ -71,9 +71,9 @@ struct TransformerConfig {
 
   /// Number of elements in all parameters, without vocabulary padding.
   Index parameter_count() const;
-  /// Forward and backward of one token, by convention: 6 * parameters + 12 * layers *
-  /// attention_width * seq_length, with the attention counted as if it were not causal (Chowdhery
-  /// et al. 2022, arXiv:2204.02311, appendix B).
+  /// Forward and backward of one token, by convention: 6 * parameters + 6 * layers *
+  /// attention_width * seq_length. Of attention the half that the causal mask leaves counts, which
+  /// is half of the 12 of Chowdhery et al. 2022 (arXiv:2204.02311, appendix B).
   double flops_per_token() const;
   /// One line for people.
   std::string describe() const;

@@ -15,7 +15,7 @@ struct KnownGpu {
 };
 
 /// Compute capabilities: developer.nvidia.com/cuda-gpus.
-constexpr std::array<KnownGpu, 8> gpus = {{
+constexpr std::array<KnownGpu, 10> gpus = {{
     {"A100-40GB", 80, 108},  // NVIDIA A100 white paper: 54 TPCs of 2
     {"A100-80GB", 80, 108},  // the same chip
     {"L40S", 89, 142},       // NVIDIA L40S data sheet: 18,176 cores, 128 a multiprocessor (Ada)
@@ -23,17 +23,20 @@ constexpr std::array<KnownGpu, 8> gpus = {{
     {"H100-PCIe", 90, 114},  // NVIDIA H100 white paper
     {"H100-SXM", 90, 132},   // NVIDIA H100 white paper
     {"H200", 90, 132},       // the chip of the H100-SXM with other memory
-    {"B200", 100, 148}       // Chips and Cheese, "Nvidia's B200", 2025: 74 on each of two dies
+    {"B200", 100, 148},      // Chips and Cheese, "Nvidia's B200", 2025: 74 on each of two dies
+    {"GB200", 100, 148},     // the chip of the B200 beside a Grace
+    {"RTX-5090", 120, 170}   // NVIDIA RTX Blackwell GPU architecture white paper, appendix A
 }};
 
 /// CUDA C++ Programming Guide, technical specifications per compute capability: maximum amount of
 /// shared memory per thread block. It is 1 KiB less than a multiprocessor has, which is 164, 100
-/// and 228 KiB (cuda_occupancy.h).
+/// (8.9 and 12.0) and 228 KiB (cuda_occupancy.h).
 Index shared_bytes_of(int capability) {
   switch (capability) {
     case 80:
       return Index{163} << 10;
     case 89:
+    case 120:
       return Index{99} << 10;
     default:  // 90, 100
       return Index{227} << 10;

@@ -88,6 +88,10 @@ double Fields::not_negative(std::string_view name) const {
   return value;
 }
 
+double Fields::not_negative(std::string_view name, double otherwise) const {
+  return find(name) == nullptr ? otherwise : not_negative(name);
+}
+
 Fields Fields::object(std::string_view name) const {
   return {need(name), where_ + ": " + std::string(name)};
 }

@@ -37,6 +37,7 @@ class Fields {
   // At most 1e30, and what is above 0 at least 1e-30: quotients and products of some stay finite.
   double positive(std::string_view name) const;
   double not_negative(std::string_view name) const;
+  double not_negative(std::string_view name, double otherwise) const;
   Fields object(std::string_view name) const;
   /// Without the member: empty.
   const Json::Array& array(std::string_view name) const;

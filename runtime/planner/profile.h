@@ -61,12 +61,17 @@ struct MeasuredLoop {
 };
 
 struct Profile {
-  std::string name;  // "H100-SXM"
+  std::string name;                // "H100-SXM"
+  std::vector<std::string> names;  // what else it is called
   Grade grade = Grade::data_sheet;
+  int compared_runs = 0;   // published runs on this GPU that times were compared with
+  std::string cannot_run;  // why no job of this program runs on it; empty: jobs may run
   DeviceTraits device;
   Index memory = 0;  // bytes of the device that a rank may use
   /// Half the width of the error bar, relative to the time: 0.16.
   double spread = 0;
+
+  double watts = 0;  // of the device at its limit; 0: not known
 
   // Products.
   double peak_bf16 = 0, peak_f32 = 0;  // FLOP/s

@@ -1,7 +1,6 @@
 #include "runtime/planner/profile_json.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -10,7 +9,6 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/show_bytes.h"
 #include "runtime/planner/json_fields.h"
 #include "runtime/planner/units.h"
 
@@ -45,6 +43,12 @@ void take_cpu(const Fields& device, Profile& profile) {
 
 void take_device(const Fields& device, Profile& profile) {
   profile.name = device.text("name");
+  for (const Json& name : device.array("names")) {
+    const auto* text = std::get_if<std::string>(&name.value);
+    if (text == nullptr) device.fail("an entry of names is no text: ", to_text(name));
+    profile.names.push_back(*text);
+  }
+  profile.watts = device.not_negative("watts", 0);
   const std::string kind = device.text("kind", "gpu");
   if (kind != "cpu" && kind != "gpu") device.fail("kind '", kind, "' is not 'cpu' or 'gpu'");
   if (kind == "cpu") {
@@ -175,24 +179,6 @@ void take_rates(const Fields& root, Profile& profile) {
   profile.spread = root.not_negative("spread");
 }
 
-/// "H100-SXM" -> "h100sxm".
-std::string folded(std::string_view name) {
-  std::string text;
-  for (const char c : name)
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
-      text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
-std::vector<Profile> all_known() {
-  std::vector<Profile> all;
-  for (const std::string_view text : texts_of_known_profiles())
-    all.push_back(parse_profile(text, "a profile of this program"));
-  std::sort(all.begin(), all.end(),
-            [](const Profile& a, const Profile& b) { return a.name < b.name; });
-  return all;
-}
-
 }  // namespace
 
 Profile parse_profile(std::string_view text, const std::string& source) {
@@ -208,6 +194,8 @@ Profile parse_profile(std::string_view text, const std::string& source) {
   Profile profile;
   profile.grade = grade_of(root);
   profile.ranks_per_node = root.count("ranks_per_node", 1, 0);
+  profile.compared_runs = root.count("compared_runs", 0, 0);
+  profile.cannot_run = root.text("cannot_run", "");
   take_device(root.object("device"), profile);
   take_products(root, profile);
   take_links(root, profile);
@@ -224,43 +212,6 @@ Profile read_profile(const std::filesystem::path& file) {
           "--calibrate` writes");
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   return parse_profile(text, file.string());
-}
-
-std::vector<std::string> known_profiles() {
-  std::vector<std::string> names;
-  for (const Profile& profile : all_known()) names.push_back(profile.name);
-  return names;
-}
-
-Profile known_profile(std::string_view name) {
-  const std::string wanted = folded(name);
-  std::vector<Profile> found;
-  std::string names;
-  for (const Profile& profile : all_known()) {
-    names += (names.empty() ? "" : ", ") + profile.name;
-    const std::string known = folded(profile.name);
-    if (known == wanted) return profile;
-    if (!wanted.empty() && known.find(wanted) != std::string::npos) found.push_back(profile);
-  }
-  require(found.size() == 1, "the GPU '", name, "' is ",
-          found.empty() ? "not known" : "not one GPU but several", ": expected one of ", names,
-          ", or the file of a profile");
-  return found.front();
-}
-
-Profile known_profile(const DeviceTraits& gpu, Index free) {
-  std::optional<Profile> found;
-  std::string names;
-  for (const Profile& profile : all_known()) {
-    names += (names.empty() ? "" : ", ") + profile.name;
-    if (profile.device.capability == gpu.capability &&
-        profile.device.multiprocessors == gpu.multiprocessors && profile.memory >= free &&
-        (!found || profile.memory < found->memory))
-      found = profile;
-  }
-  require(found.has_value(), "there is no profile of this ", gpu.describe(), ", with ",
-          show_bytes(free), " free; the profiles are those of ", names);
-  return *found;
 }
 
 }  // namespace trireme::planner

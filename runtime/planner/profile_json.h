@@ -19,11 +19,13 @@ Profile read_profile(const std::filesystem::path& file);
 /// The text of such a file, a member a line. `when`: for people.
 std::string text_of(const Profile& profile, const std::string& when);
 
-/// The profiles of data sheets, by name: "A100-40GB", "A100-80GB", "H100-SXM", "H200", "L40S",
-/// "RTX-4090".
+/// The profiles of data sheets, by name: "A100-40GB", "A100-80GB", "B200", ...
 std::vector<std::string> known_profiles();
-/// `name` in any case, also shortened where one profile is meant: "h100", "4090", "A100-80".
-/// Throws: Error that lists known_profiles().
+/// The one of `among` that people mean by `name`: by what it is called, or by some of the words of
+/// its names, in any case and with any separators: "h100", "4090", "A100-80", "NVIDIA H100 PCIe".
+/// More than one where it may mean several, none where it is unknown.
+std::vector<Profile> profiles_called(std::string_view name, const std::vector<Profile>& among);
+/// Of the profiles of data sheets. Throws: Error that lists those that it may mean, or all.
 Profile known_profile(std::string_view name);
 /// Of a GPU in use: of those with its capability and multiprocessors the one with the least memory
 /// that is not less than `free` bytes, which are free on it. Throws: Error that lists

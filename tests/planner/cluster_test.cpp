@@ -105,8 +105,29 @@ TEST(Cluster, TakesAPriceForAllGpusOrForOneType) {
     EXPECT_THAT(message_of([&] { set_price(cluster, price); }),
                 HasSubstr("is no price of a GPU for an hour"))
         << price;
+  set_price(cluster, "h100 sxm=1");
+  EXPECT_EQ(cluster.price(), 22);
   EXPECT_THAT(message_of([&] { set_price(cluster, "A100-80=2"); }),
               HasSubstr("the cluster has no A100-80; it is 8 H100-SXM"));
+}
+
+TEST(Cluster, TakesAPriceByANameThatIsClearAmongItsOwnGpus) {
+  Cluster one = read_cluster("8xA100-80");
+  set_price(one, "A100=1.5");
+  EXPECT_EQ(one.price(), 12);
+  Cluster both = parse(R"({"gpu": "A100-80", "nodes": 1, "per_node": 8},
+                          {"gpu": "A100-40", "nodes": 1, "per_node": 8})");
+  EXPECT_THAT(message_of([&] { set_price(both, "A100=1.5"); }),
+              HasSubstr("the cluster has more than one A100, such as A100-80GB and A100-40GB"));
+  set_price(both, "1.5");
+  EXPECT_EQ(both.price(), 24);
+}
+
+TEST(Cluster, HasTheWattsOfAllItsGpus) {
+  EXPECT_EQ(read_cluster("2x8xH100").watts(), 16 * 700);
+  Cluster cluster = read_cluster("8xH100");
+  cluster.groups.front().profile.watts = 0;
+  EXPECT_EQ(cluster.watts(), 0);  // one is unknown
 }
 
 }  // namespace

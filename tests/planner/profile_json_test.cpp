@@ -14,23 +14,59 @@ using testing::HasSubstr;
 
 TEST(Profiles, OfDataSheetsArePartOfTheProgram) {
   EXPECT_THAT(known_profiles(),
-              ElementsAre("A100-40GB", "A100-80GB", "H100-SXM", "H200", "L40S", "RTX-4090"));
+              ElementsAre("A100-40GB", "A100-80GB", "B200", "GB200", "H100-PCIe", "H100-SXM",
+                          "H200", "L40S", "MI300X", "RTX-4090", "RTX-5090"));
   for (const std::string& name : known_profiles()) {
     const Profile profile = known_profile(name);
     EXPECT_EQ(profile.grade, Grade::data_sheet) << name;
-    EXPECT_EQ(profile.device, gpu_traits(name)) << name;
+    EXPECT_EQ(profile.cannot_run.empty(), name != "MI300X") << name;
+    if (profile.cannot_run.empty()) {
+      EXPECT_EQ(profile.device, gpu_traits(name)) << name;
+    }
+    EXPECT_GT(profile.watts, 300) << name;
+    const bool compared = name.starts_with("A100") || name == "H100-SXM";
+    EXPECT_EQ(profile.compared_runs > 0, compared) << name;
     EXPECT_GT(profile.peak_bf16, profile.peak_f32) << name;
     EXPECT_TRUE(profile.queues) << name;
   }
 }
 
 TEST(Profiles, AreFoundByWhatPeopleCallThem) {
-  EXPECT_EQ(known_profile("h100").name, "H100-SXM");
-  EXPECT_EQ(known_profile("4090").name, "RTX-4090");
-  EXPECT_EQ(known_profile("A100-80").name, "A100-80GB");
-  EXPECT_EQ(message_of([] { known_profile("A100"); }),
-            "the GPU 'A100' is not one GPU but several: expected one of A100-40GB, A100-80GB, "
-            "H100-SXM, H200, L40S, RTX-4090, or the file of a profile");
+  const std::pair<const char*, const char*> names[] = {{"h100", "H100-SXM"},
+                                                       {"H100 SXM", "H100-SXM"},
+                                                       {"H100-80", "H100-SXM"},
+                                                       {"h100-sxm5-80gb", "H100-SXM"},
+                                                       {"h100sxm", "H100-SXM"},
+                                                       {"NVIDIA H100 80GB HBM3", "H100-SXM"},
+                                                       {"H100 PCIe", "H100-PCIe"},
+                                                       {"nvidia h100 pcie", "H100-PCIe"},
+                                                       {"A100-80", "A100-80GB"},
+                                                       {"a100 40gb", "A100-40GB"},
+                                                       {"A100-SXM4-80GB", "A100-80GB"},
+                                                       {"4090", "RTX-4090"},
+                                                       {"rtx4090", "RTX-4090"},
+                                                       {"NVIDIA GeForce RTX 5090", "RTX-5090"},
+                                                       {"b200", "B200"},
+                                                       {"GB200 NVL72", "GB200"},
+                                                       {"mi300x", "MI300X"},
+                                                       {"AMD Instinct MI300X", "MI300X"},
+                                                       {"h200-141", "H200"},
+                                                       {"l40s", "L40S"}};
+  for (const auto& [typed, name] : names) EXPECT_EQ(known_profile(typed).name, name) << typed;
+}
+
+TEST(Profiles, AreNeverGuessed) {
+  const std::pair<const char*, const char*> several[] = {{"A100", "A100-40GB, A100-80GB"},
+                                                         {"a100 sxm", "A100-40GB, A100-80GB"},
+                                                         {"RTX", "RTX-4090, RTX-5090"}};
+  for (const auto& [typed, names] : several)
+    EXPECT_EQ(message_of([&, name = typed] { known_profile(name); }),
+              str("the GPU '", typed, "' is not one GPU but several: expected one of ", names));
+  for (const char* typed :
+       {"A100-8", "A100 PCIe", "H100 NVL", "L40", "MI300", "4090 D", "100", "x"})
+    EXPECT_THAT(
+        message_of([&] { known_profile(typed); }),
+        HasSubstr(str("'", typed, "' is not known: expected one of A100-40GB, A100-80GB, ")));
   EXPECT_THAT(message_of([] { known_profile("H1000"); }), HasSubstr("'H1000' is not known"));
   EXPECT_THAT(message_of([] { known_profile(""); }), HasSubstr("'' is not known"));
 }
@@ -41,8 +77,8 @@ TEST(Profiles, AreFoundForAGpuInUse) {
     const Profile profile = known_profile(name);
     EXPECT_EQ(known_profile(profile.device, profile.memory - gib).name, name);
   }
-  EXPECT_THAT(message_of([] { known_profile(gpu_traits("H100-PCIe"), gib); }),
-              HasSubstr("there is no profile of this GPU of compute capability 9.0, 114 "));
+  EXPECT_THAT(message_of([] { known_profile(gpu_traits(90, 115, 232448), gib); }),
+              HasSubstr("there is no profile of this GPU of compute capability 9.0, 115 "));
   EXPECT_THAT(message_of([] { known_profile(gpu_traits("L40S"), 100 * gib); }),
               HasSubstr("with 100.00 GiB free; the profiles are those of A100-40GB, "));
 }

@@ -238,6 +238,15 @@ double Cluster::price() const {
   return sum;
 }
 
+double Cluster::watts() const {
+  double sum = 0;
+  for (const GpuGroup& group : groups) {
+    if (group.profile.watts == 0) return 0;
+    sum += group.profile.watts * group.gpus();
+  }
+  return sum;
+}
+
 std::string Cluster::describe() const {
   std::string text;
   for (const GpuGroup& group : groups) {
@@ -299,11 +308,21 @@ void set_price(Cluster& cluster, const std::string& price) {
   require(value && *value > 0 && *value < 1e9, "'", price,
           "' is no price of a GPU for an hour, such as 2.5 or H100=2.5");
   const std::string gpu = equals == std::string::npos ? "" : price.substr(0, equals);
-  const std::string profile = gpu.empty() ? "" : profile_of(gpu).name;
-  bool found = false;
+  std::vector<Profile> meant, all;
+  for (const GpuGroup& group : cluster.groups) {
+    const auto same = [&](const Profile& each) { return each.name == group.profile.name; };
+    if (std::none_of(all.begin(), all.end(), same)) all.push_back(group.profile);
+    if (gpu == group.gpu) meant = {group.profile};  // as it was written, if a file
+  }
+  if (equals == std::string::npos) meant = all;
+  if (meant.empty()) meant = profiles_called(gpu, all);
+  require(!meant.empty(), "'", price, "': the cluster has no ", gpu, "; it is ",
+          cluster.describe());
+  require(meant.size() == 1 || gpu.empty(), "'", price, "': the cluster has more than one ", gpu,
+          ", such as ", meant.front().name, " and ", meant.back().name, "; name one");
   for (GpuGroup& group : cluster.groups)
-    if (gpu.empty() || group.profile.name == profile) group.price = *value, found = true;
-  require(found, "'", price, "': the cluster has no ", gpu, "; it is ", cluster.describe());
+    for (const Profile& profile : meant)
+      if (group.profile.name == profile.name) group.price = *value;
 }
 
 }  // namespace trireme::planner

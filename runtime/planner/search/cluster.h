@@ -31,6 +31,8 @@ struct Cluster {
   int gpus() const;
   /// Of all GPUs for an hour; 0: one price is unknown.
   double price() const;
+  /// Of all GPUs at their limits; 0: that of one type is unknown.
+  double watts() const;
   /// "64 H100-SXM of 79.1 GiB, 8 nodes, 400 Gb/s a GPU".
   std::string describe() const;
 };

@@ -109,7 +109,7 @@ Index TransformerConfig::parameter_count() const {
 
 double TransformerConfig::flops_per_token() const {
   return 6.0 * static_cast<double>(parameter_count()) +
-         12.0 * static_cast<double>(num_layers * attention_width()) *
+         6.0 * static_cast<double>(num_layers * attention_width()) *
              static_cast<double>(seq_length);
 }
 

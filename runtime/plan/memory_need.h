@@ -11,7 +11,9 @@ namespace trireme {
 
 /// Bytes of one rank.
 struct MemoryNeed {
-  Index parameters = 0, gradients = 0, optimizer = 0, activations = 0, constants = 0;
+  Index parameters = 0;  // as ops read them, and f32 masters
+  Index masters = 0;     // the part of `parameters` that are masters beside a compute copy
+  Index gradients = 0, optimizer = 0, activations = 0, constants = 0;
   Index checks = 0;                   // for silent corruption
   Index inputs = 0;                   // data of a global batch
   Index outputs = 0;                  // Model::result of a global batch

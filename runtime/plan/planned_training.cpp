@@ -95,6 +95,7 @@ std::vector<const PlannedPass*> PlannedTraining::passes() const {
 MemoryNeed PlannedTraining::memory_need() const {
   MemoryNeed need;
   need.parameters = flat.parameter_bytes();
+  if (flat.has_copy()) need.masters = flat.master_bytes();
   need.gradients = flat.gradient_bytes();
   if (spec.trains) need.optimizer = Optimizer::state_bytes(flat, spec.optimizer);
   for (const PlannedPass* pass : passes()) {

@@ -19,6 +19,15 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
+/// The text as one line: it is wrapped at spaces.
+std::string as_one_line(const std::string& text) {
+  std::string line;
+  for (const char c : text)
+    if ((c != '\n' && c != ' ') || (!line.empty() && line.back() != ' '))
+      line += c == '\n' ? ' ' : c;
+  return line;
+}
+
 class Planned : public testing::Test {
  protected:
   OutcomeApart run(const std::string& command) const { return run_apart(command, folder_ / "log"); }
@@ -57,7 +66,7 @@ TEST_F(Planned, CommandLinesAreAcceptedByTrainGptAndPlanTheSameBytes) {
   for (const std::string words :
        {"--model gpt2-124m --cluster 8xH100-80 --global-batch-size 64",
         "--model llama-1b --cluster 2x4xH100-80 --global-batch-size 32 --pin pp=2",
-        "--cluster 8xH100-80 --global-batch-size 64 --tokens 1e9 --pin tp=2 --model-config "}) {
+        "--cluster 8xH100-80 --global-batch-size 64 --tokens 1B --pin tp=2 --model-config "}) {
     const bool has_file = words.ends_with("--model-config ");
     const OutcomeApart found = plan(words + (has_file ? config : "") + std::string(" --json"));
     ASSERT_EQ(found.exit_code, 0) << found.errors;
@@ -78,8 +87,9 @@ TEST_F(Planned, ScreenEndsWithTheCommandToPaste) {
   const OutcomeApart found = plan(
       "--model gpt2-124m --cluster 2x8xH100-80 --global-batch-size 512 --tokens 10e9 --price 2");
   EXPECT_EQ(found.exit_code, 0) << found.errors;
-  EXPECT_THAT(found.output, HasSubstr("\nmpirun -np 16 --map-by ppr:8:node train_gpt --model "
-                                      "gpt2-124m --global-batch-size 512 --train-iters 19074"));
+  EXPECT_THAT(found.output,
+              HasSubstr("\nmpirun -np 16 --map-by ppr:8:node train_gpt --model "
+                        "gpt2-124m --global-batch-size 512 \\\n  --train-iters 19074"));
 }
 
 TEST_F(Planned, ModelsOfHuggingFaceAreThoseOfTheirOptions) {
@@ -94,7 +104,7 @@ TEST_F(Planned, ModelsOfHuggingFaceAreThoseOfTheirOptions) {
            "normalization = \"RMSNorm\"\nactivation = \"swiglu\"\ndisable-bias-linear = true\n"
            "position-embedding-type = \"rope\"\nuntie-embeddings-and-output-weights = true\n");
   const std::string rest = " --cluster 8xH100-80 --global-batch-size 64 --json --pin chunks=1";
-  const OutcomeApart files = plan("--hf " + folder_.path() + rest);
+  const OutcomeApart files = plan("--seq-length 128 --hf " + folder_.path() + rest);
   const OutcomeApart options = plan("--model-config " + config + rest);
   ASSERT_EQ(files.exit_code, 0) << files.errors;
   ASSERT_EQ(options.exit_code, 0) << options.errors;
@@ -102,17 +112,25 @@ TEST_F(Planned, ModelsOfHuggingFaceAreThoseOfTheirOptions) {
   for (const char* field : {"parameters", "tokens_per_step", "best"})
     EXPECT_EQ(to_text(*one.find(field)), to_text(*other.find(field))) << field;
   EXPECT_THAT(words_of_train_gpt(*one.find("command")), StartsWith(" --load-hf " + folder_.path()));
-  // train_gpt takes no length from a model.
   EXPECT_THAT(words_of_train_gpt(*one.find("command")), HasSubstr(" --seq-length 128"));
+  const OutcomeApart without = plan("--hf " + folder_.path() + rest);
+  EXPECT_EQ(without.exit_code, 64);
+  EXPECT_EQ(without.errors, "trireme: --hf " + folder_.path() +
+                                ": give --seq-length, at most 128; it is not taken from "
+                                "config.json\n");
+  EXPECT_THAT(plan("--seq-length 129 --hf " + folder_.path() + rest).errors,
+              HasSubstr("--seq-length 129 is too long: max_position_embeddings in config.json of "
+                        "--hf "));
 }
 
 TEST_F(Planned, OnTooFewGpusIsRefusedWithTheLeastNeedAndWhatWouldFit) {
   const std::string model = "--model-config " + file("70b.toml", seventy_billion);
   const OutcomeApart found = plan(model + " --cluster 8xH100-80 --global-batch-size 512");
   EXPECT_EQ(found.exit_code, 64) << found.errors;
-  EXPECT_THAT(found.output, HasSubstr("fits 8 H100-SXM"));
-  EXPECT_THAT(found.output, HasSubstr(": least 1"));  // hundred and some GiB a GPU
-  EXPECT_THAT(found.output, HasSubstr(". It fits on 24 GPUs: tp "));
+  const std::string text = as_one_line(found.output);
+  EXPECT_THAT(text, HasSubstr("fits 8 H100-SXM"));
+  EXPECT_THAT(text, HasSubstr(": least 1"));  // hundred and some GiB a GPU
+  EXPECT_THAT(text, HasSubstr(". It fits on 24 GPUs: tp "));
 }
 
 TEST_F(Planned, BadInputIsOneLineEach) {
@@ -128,6 +146,10 @@ TEST_F(Planned, BadInputIsOneLineEach) {
       {"--cluster 8xH100 --global-batch-size 8",
        "trireme: --model PRESET, --model-config FILE or --hf DIR is missing"},
       {"--cluster 8xH100 --global-batch-size 8 --hf missing", "trireme: --hf missing/config.json"},
+      {"--cluster 8xH100 --tokens 10X" + rest,
+       "trireme: --tokens 10X: expected a number > 0, such "},
+      {"--cluster 8xA100" + rest,
+       "is not one GPU but several: expected one of A100-40GB, A100-80GB"},
       {"--cluster 8xH100 --hf " + folder_.path() + rest, "which says what the model is"},
       {"--cluster 8xH100 --global-batch-size 8 --hf ''", "trireme: --hf needs a value: DIR"},
       {"--cluster 8xH100 --global-batch-size 8 --model-config " + loads,
@@ -150,7 +172,8 @@ TEST_F(Planned, BadInputIsOneLineEach) {
     EXPECT_EQ(std::count(found.errors.begin(), found.errors.end(), '\n'), 1) << found.errors;
     EXPECT_EQ(found.output, "");
   }
-  EXPECT_THAT(plan("--cluster 8xH100 --pin tp=3" + rest).output, HasSubstr("is legal: "));
+  EXPECT_THAT(as_one_line(plan("--cluster 8xH100 --pin tp=3" + rest).output),
+              HasSubstr("is legal: "));
 }
 
 constexpr const char* unequal_cluster =
@@ -183,10 +206,11 @@ TEST_F(Planned, OfUnequalGpusSaysWhatToLeaveOutAndWhatCannotBeLaunched) {
       plan("--model gpt2-124m --global-batch-size 64 --tokens 1e9 --cluster " +
            file("unequal.json", unequal_cluster));
   EXPECT_EQ(found.exit_code, 0) << found.errors;
+  const std::string text = found.output + as_one_line(found.output);
   for (const char* part : {"8 H100-SXM of 79.10 GiB, 1 node", " + 8 RTX-4090 of ", "total time",
                            "\nchoices of GPUs, ", "   8 H100-80  ", "   8 4090  ", "  time x ",
                            "  cost x ", "cheapest", " planned exactly, ", "\nmpirun -np "})
-    EXPECT_THAT(found.output, HasSubstr(part));
+    EXPECT_THAT(text, HasSubstr(part));
 }
 
 TEST_F(Planned, OfUnequalGpusRefusesWhatItDoesNotKnowInOneLine) {

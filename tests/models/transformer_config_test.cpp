@@ -38,9 +38,9 @@ TEST(TransformerConfig, PresetsHaveTheirPublishedParameterCounts) {
 
 TEST(TransformerConfig, CountsFlopsByTheCommonConvention) {
   const TransformerConfig c = preset("gpt2-124m");
-  EXPECT_EQ(c.flops_per_token(), 6.0 * 124439808 + 12.0 * 12 * 768 * 1024);
+  EXPECT_EQ(c.flops_per_token(), 6.0 * 124439808 + 6.0 * 12 * 768 * 1024);
   const TransformerConfig wide = preset("qwen3-0.6b");  // 16 heads of 128 in a width of 1024
-  EXPECT_EQ(wide.flops_per_token(), 6.0 * 596049920 + 12.0 * 28 * 2048 * 4096);
+  EXPECT_EQ(wide.flops_per_token(), 6.0 * 596049920 + 6.0 * 28 * 2048 * 4096);
 }
 
 TEST(TransformerConfig, EveryPresetCanBeBuiltOnOneAndManyRanks) {

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/planner/report/figures_text.h"
 #include "runtime/planner/report/report.h"
 #include "runtime/planner/report/report_json.h"
+#include "runtime/planner/report/table.h"
 #include "tests/planner/task.h"
 
 namespace trireme::planner {
@@ -39,22 +41,103 @@ TEST_F(AnswerTest, HasATableTheBarTheMemoryTheRefusalsAndTheCommand) {
   set_price(question_.cluster, "2");
   const std::string text = say();
   for (const char* part :
-       {"0.8 M parameters, sequence 128, bf16, batch 64 | 4 H100-SXM of ", "profile: data sheet",
-        "\n 1 > tp ", "\n 2   tp ", "tokens/s", "MFU", "bubble", "cost", "time of 1   ",
-        "memory      stage ", "\ncheckpoint  ", " a save; a rank writes at most ", "parameters ",
-        "+ context and communicators ", "nearest refusals\n", " layouts: ", " planned exactly",
+       {"0.8 M parameters, sequence 128, bf16, batch 64 | 4 H100-SXM of ",
+        "profile: data sheet",
+        "\n 1 > tp ",
+        "\n 2   tp ",
+        "tokens/s",
+        "MFU",
+        "bubble",
+        "cost",
+        "time of 1   ",
+        "memory      stage ",
+        "fp32 masters ",
+        "\ncheckpoint  ",
+        " a save; a rank writes at most ",
+        "parameters ",
+        "context and communicators (estimate) ",
+        "kWh: GPUs at the limit",
+        "\nMFU         of the peak in bf16",
+        "\nnot proved  no GPU has run this program yet",
+        "nearest refusals\n",
+        " layouts: ",
+        " planned exactly",
         "what would help most   ",
         "\nmpirun -np 4 --map-by ppr:2:node train_gpt --model tiny --global-batch-size 64 --bf16"})
     EXPECT_THAT(text, HasSubstr(part));
 }
 
+/// The text as one line: it is wrapped at spaces.
+std::string as_one_line(const std::string& text) {
+  std::string line;
+  for (const char c : text)
+    if ((c != '\n' && c != ' ') || (!line.empty() && line.back() != ' '))
+      line += c == '\n' ? ' ' : c;
+  return line;
+}
+
+std::size_t widest_line(const std::string& text) {
+  std::size_t most = 0, begin = 0;
+  for (std::size_t end; begin < text.size(); begin = end + 1) {
+    end = std::min(text.find('\n', begin), text.size());
+    most = std::max(most, columns_of(text.substr(begin, end - begin)));
+  }
+  return most;
+}
+
+TEST_F(AnswerTest, FitsAScreen) {
+  question_.tokens = 15e12;
+  set_price(question_.cluster, "2.5");
+  for (const char* pins : {"chunks 1", "zero 0 sp 0 chunks 8 full tp 2"})
+    for (const char* explained : {"", "tp 2"}) {
+      question_.aim.pins = parse_pins(pins);
+      question_.explain = *explained == '\0' ? LayoutPins() : parse_pins(explained);
+      EXPECT_LE(widest_line(say()), screen_width) << say();
+    }
+  question_.explain = {};
+  question_.aim.margin = 0.9999;
+  EXPECT_LE(widest_line(say()), screen_width) << say();
+}
+
+TEST_F(AnswerTest, SaysOfWhichGpusNoPublishedRunWasCompared) {
+  EXPECT_THAT(as_one_line(say()), HasSubstr("by published runs of other programs"));
+  EXPECT_THAT(describe_grade(read_cluster("8x4090")),
+              HasSubstr("no published run of RTX-4090 was compared"));
+  Cluster calibrated = read_cluster("8x4090");
+  calibrated.groups.front().profile.grade = Grade::calibrated;
+  calibrated.groups.front().profile.spread = 0.05;
+  EXPECT_EQ(describe_grade(calibrated), "calibrated (times ± 5 %)");
+  EXPECT_EQ(describe_grade(calibrated, true), "tried (times ± 5 %)");
+}
+
+TEST_F(AnswerTest, OfGpusThatCannotRunHasNoCommandLine) {
+  question_ = question_of("2x2xMI300X", words_);
+  question_.aim.pins = parse_pins("chunks=1");
+  const std::string text = say();
+  EXPECT_THAT(text, HasSubstr("\n 1 > tp "));
+  EXPECT_THAT(text, HasSubstr("\ncannot run  MI300X: there is no backend for GPUs of AMD"));
+  EXPECT_THAT(text, Not(HasSubstr("mpirun")));
+  const Json json = to_json(*task_, question_, answer(*task_, question_));
+  EXPECT_EQ(json.find("command"), nullptr);
+}
+
+TEST(Table, WrapsTheWidestOfItsColumnsThatMay) {
+  Table table({{"", false, 1}, {"layout", true}, {"why", true}, {"step"}});
+  table.add({"1 >", "tp 1  pp 2", std::string(40, 'a') + ' ' + std::string(50, 'b'), "3 s"});
+  table.add_note("a note");
+  EXPECT_EQ(table.text(), "    layout      why" + std::string(49, ' ') + "step\n" +
+                              "1 > tp 1  pp 2  " + std::string(40, 'a') + std::string(13, ' ') +
+                              "3 s\n" + std::string(16, ' ') + std::string(50, 'b') +
+                              "\n     a note\n");
+}
+
 TEST_F(AnswerTest, HasNoCostWithoutAPriceAndNoHoursWithoutTokens) {
   set_price(question_.cluster, "2");
-  EXPECT_THAT(say(), Not(HasSubstr("cost")));
+  EXPECT_THAT(say(), Not(HasSubstr("  cost")));
   question_.tokens = 1e9;
-  EXPECT_THAT(say(), HasSubstr("cost"));
+  EXPECT_THAT(say(), HasSubstr("  cost"));
   for (GpuGroup& group : question_.cluster.groups) group.price = 0;
-  EXPECT_THAT(say(), Not(HasSubstr("cost")));
+  EXPECT_THAT(say(), Not(HasSubstr("  cost")));
 }
 
 TEST_F(AnswerTest, HasHoursAndCostThatFollowFromTheStep) {
@@ -67,6 +150,7 @@ TEST_F(AnswerTest, HasHoursAndCostThatFollowFromTheStep) {
   EXPECT_DOUBLE_EQ(figures.tokens_per_s, 2 * 64 * 128);
   EXPECT_DOUBLE_EQ(figures.hours, 0.5);
   EXPECT_DOUBLE_EQ(figures.cost, 0.5 * 4 * 2);
+  EXPECT_DOUBLE_EQ(figures.energy_kwh, 0.5 * 4 * 0.7);
   EXPECT_DOUBLE_EQ(figures.bubble, 0.2);
   const double peak = 4 * question_.cluster.groups[0].profile.peak_bf16;
   EXPECT_DOUBLE_EQ(figures.mfu, figures.tokens_per_s * task_->model().flops_per_token() / peak);
@@ -93,7 +177,7 @@ TEST_F(AnswerTest, OfTooLittleMemorySaysTheLeastNeedAndWhatWouldFit) {
 
 TEST_F(AnswerTest, OfNoLegalLayoutHasTheReasonOfTheGate) {
   question_.aim.pins = parse_pins("tp=3");
-  EXPECT_THAT(say(), HasSubstr("is legal: tp 3 x pp 1 does not divide 4 ranks"));
+  EXPECT_THAT(as_one_line(say()), HasSubstr("is legal: tp 3 x pp 1 does not divide 4 ranks"));
 }
 
 TEST_F(AnswerTest, ExplainsALayoutPartByPartBesideTheChosenOne) {
@@ -139,6 +223,20 @@ TEST_F(AnswerTest, HasTheSameMpirunLineInJson) {
   EXPECT_THAT(words, Contains("train_gpt"));
 }
 
+TEST(Figures, ShowTimesInTheUnitThatPeopleUse) {
+  EXPECT_EQ(show_hours(0.5), "30.0 min");
+  EXPECT_EQ(show_hours(43.12), "43.1 h");
+  EXPECT_EQ(show_hours(9600.5), "400 days");
+  EXPECT_EQ(show_hours(300), "12.5 days");
+}
+
+TEST(Figures, ShowCommandsInLinesOfAScreen) {
+  const std::string value(40, 'a');
+  EXPECT_EQ(
+      shell_command({"mpirun", "-np", "2", "train_gpt", "--one", value, "--two", value, "--x"}),
+      "mpirun -np 2 train_gpt --one " + value + " \\\n  --two " + value + " --x\n");
+}
+
 TEST(Parts, AddUpToTheStepAndAreSorted) {
   StepTime time;
   time.products = 5;
@@ -154,6 +252,7 @@ TEST(Parts, AddUpToTheStepAndAreSorted) {
 TEST(Classes, AddUpToTheBytesOfTheDevice) {
   MemoryNeed need;
   need.parameters = 4096;
+  need.masters = 1024;
   need.activations = 8192;
   need.products = 100;
   Index sum = 0;

@@ -88,7 +88,8 @@ TEST(UnequalSearch, FindsAPlanThatFitsWithUnequalSlicesOnly) {
   ASSERT_TRUE(best.plan);
   EXPECT_FALSE(best.plan->parts.optimizer.empty());
   EXPECT_THAT(launch_words(*task, question, best), testing::Contains("--optimizer-shares"));
-  EXPECT_THAT(report(*task, question, found), testing::HasSubstr(" % of the optimizer\n"));
+  EXPECT_THAT(report(*task, question, found),
+              testing::ContainsRegex(" %\\s+of\\s+the\\s+optimizer\n"));
 }
 
 TEST(UnequalSearch, GivesTheFasterGpuMoreToUpdate) {

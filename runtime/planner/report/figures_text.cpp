@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/planner/report/table.h"
+
 namespace trireme::planner {
 namespace {
 
@@ -43,21 +45,30 @@ std::string show_seconds(double seconds) {
 }
 
 std::string show_hours(double hours) {
-  return hours < 1 ? fmt::format("{:.1f} min", 60 * hours) : fmt::format("{:.1f} h", hours);
+  constexpr double minutes = 60, day = 24, exact = 100;
+  if (hours < 1) return fmt::format("{:.1f} min", minutes * hours);
+  if (hours < 2 * day) return fmt::format("{:.1f} h", hours);
+  const double days = hours / day;
+  return (days < exact ? fmt::format("{:.1f}", days) : in_thousands(days)) + " days";
 }
 
 std::string shell_command(const std::vector<std::string>& words) {
-  constexpr std::size_t width = 110;
+  constexpr std::size_t width = screen_width - 2;  // the rest is " \\"
+  std::vector<std::string> options;                // each with its values
+  for (const std::string& word : words)
+    if (options.empty() || word.starts_with("--"))
+      options.push_back(shell_word(word));
+    else
+      options.back() += ' ' + shell_word(word);
   std::string text;
   std::size_t column = 0;
-  for (const std::string& word : words) {
-    const std::string shown = shell_word(word);
-    if (column > 0 && column + shown.size() > width && word.starts_with("--")) {
+  for (const std::string& option : options) {
+    if (column > 1 && column + 1 + option.size() > width) {
       text += " \\\n ";
       column = 1;
     }
-    text += fmt::format("{}{}", column == 0 ? "" : " ", shown);
-    column += shown.size() + 1;
+    text += (column == 0 ? "" : " ") + option;
+    column += 1 + option.size();
   }
   return text + '\n';
 }

@@ -14,7 +14,7 @@ std::string show_count(double count);
 std::string in_thousands(double value);
 /// "0.85 ms", "1.23 s", "1,234 s".
 std::string show_seconds(double seconds);
-/// "12.0 min", "43.1 h".
+/// "12.0 min", "43.1 h", "12.5 days".
 std::string show_hours(double hours);
 
 /// The words as lines to paste into a POSIX shell.

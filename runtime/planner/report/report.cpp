@@ -8,42 +8,29 @@
 
 #include "runtime/core/show_bytes.h"
 #include "runtime/planner/report/figures_text.h"
+#include "runtime/planner/report/table.h"
 #include "runtime/planner/units.h"
 
 namespace trireme::planner {
 namespace {
 
-/// Of the column of layouts.
-std::size_t layout_width(const Answer& answer) {
-  std::size_t width = 46;
-  const auto take = [&](const Evaluated& each) {
-    width = std::max(width, describe(each.layout).size());
-  };
-  for (const std::size_t best : answer.result.best) take(answer.result.evaluated[best]);
-  for (const NearRefusal& refusal : answer.refusals) take(refusal.layout);
-  return width;
-}
-
 std::string table(const TrainingTask& task, const Question& question, const Answer& answer) {
   const bool total = question.tokens > 0, cost = total && question.cluster.price() > 0;
-  const std::size_t width = layout_width(answer);
-  std::string text = fmt::format("     {:<{}}  {:>8}  {:>10}  {:>5}  {:>10}  {:>6}", "layout",
-                                 width, "step", "tokens/s", "MFU", "memory", "bubble");
-  if (total) text += fmt::format("  {:>10}", "total time");
-  if (cost) text += fmt::format("  {:>10}", "cost");
-  text += '\n';
+  std::vector<Table::Column> columns = {{"", false, 1}, {"layout", true}, {"step"},  {"tokens/s"},
+                                        {"MFU"},        {"memory"},       {"bubble"}};
+  if (total) columns.push_back({"total time"});
+  if (cost) columns.push_back({"cost"});
+  Table table(columns);
   for (std::size_t i = 0; i < answer.result.best.size(); ++i) {
     const Evaluated& each = answer.result.evaluated[answer.result.best[i]];
     const Figures figures = figures_of(task, question, each);
-    text += fmt::format("{:>2} {} {:<{}}  {:>8}  {:>10}  {:>3.0f} %  {:>10}  {:>4.1f} %", i + 1,
-                        i == 0 ? '>' : ' ', describe(each.layout), width,
-                        show_seconds(each.time.total), in_thousands(figures.tokens_per_s),
-                        percent * figures.mfu, show_bytes(each.bytes), percent * figures.bubble);
-    if (total) text += fmt::format("  {:>10}", show_hours(figures.hours));
-    if (cost) text += fmt::format("  {:>10}", in_thousands(figures.cost));
-    text += '\n';
+    table.add({fmt::format("{:>2} {}", i + 1, i == 0 ? '>' : ' '), describe(each.layout),
+               show_seconds(each.time.total), in_thousands(figures.tokens_per_s),
+               fmt::format("{:.0f} %", percent * figures.mfu), show_bytes(each.bytes),
+               fmt::format("{:.1f} %", percent * figures.bubble), show_hours(figures.hours),
+               in_thousands(figures.cost)});
   }
-  return text;
+  return table.text();
 }
 
 /// "1 to 3 are within the error ...", or "".
@@ -61,19 +48,16 @@ std::string within_error(const Question& question, const Answer& answer) {
 /// "" where none was tried.
 std::string trials(const Answer& answer) {
   if (answer.tried.empty()) return "";
-  const std::size_t width = layout_width(answer);
-  std::string text =
-      fmt::format("tried{:<{}}  {:>9}  {:>9}  {:>7}\n", "", width, "predicted", "measured", "off");
+  Table table({{"", false, 1}, {"tried", true}, {"predicted"}, {"measured"}, {"off"}});
   for (const TriedLayout& each : answer.tried) {
-    const bool chosen = each.layout == answer.chosen().layout;
-    text += fmt::format("   {} {:<{}}  {:>9}", chosen ? '>' : ' ', describe(each.layout), width,
-                        show_seconds(each.predicted_s));
-    text += each.problem.empty()
-                ? fmt::format("  {:>9}  {:>+5.0f} %\n", show_seconds(each.measured_s),
-                              percent * (each.predicted_s / each.measured_s - 1))
-                : "  " + each.problem + '\n';
+    const bool chosen = each.layout == answer.chosen().layout, ran = each.problem.empty();
+    table.add(
+        {chosen ? "   >" : "    ", describe(each.layout), show_seconds(each.predicted_s),
+         ran ? show_seconds(each.measured_s) : "",
+         ran ? fmt::format("{:+.0f} %", percent * (each.predicted_s / each.measured_s - 1)) : ""});
+    if (!ran) table.add_note(each.problem);
   }
-  return text;
+  return table.text();
 }
 
 std::string bar(const StepTime& time) {
@@ -89,21 +73,25 @@ std::string bar(const StepTime& time) {
   return text;
 }
 
-std::string memory_line(const Question& question, const Evaluated& each) {
+/// Of the rank with the largest share of its memory: a line for each class.
+std::string memory_lines(const Question& question, const Evaluated& each,
+                         const std::string& indent) {
   const PlannedRank& rank = each.plan.tightest();
   const Profile& profile = question.cluster.groups.front().profile;
-  std::string text = fmt::format("stage {}: ", rank.stage);
-  for (const auto& [name, bytes] : classes_of(rank.need)) {
-    text += fmt::format("{} {}", name, show_bytes(bytes));
-    if (name == "activations")
-      text += fmt::format(" ({} slot{})", rank.slots, rank.slots == 1 ? "" : "s");
-    text += "  ";
-  }
   const Index planned = rank.need.device();
-  return text + fmt::format("= {}, + {} {} of {}", show_bytes(planned),
-                            profile.is_cpu() ? "data and libraries"
-                                             : "context and communicators (estimate)",
-                            show_bytes(each.bytes - planned), show_bytes(profile.memory));
+  Table table({{"", true, 12}, {"", true}, {""}});
+  for (const auto& [name, bytes] : classes_of(rank.need)) {
+    std::string label = name;
+    if (label == "activations")
+      label += fmt::format(" ({} slot{})", rank.slots, rank.slots == 1 ? "" : "s");
+    table.add({indent, label, show_bytes(bytes)});
+  }
+  table.add({indent,
+             profile.is_cpu() ? "data and libraries" : "context and communicators (estimate)",
+             show_bytes(each.bytes - planned)});
+  return fmt::format("{}memory      stage {}: {} of {}\n", indent, rank.stage,
+                     show_bytes(each.bytes), show_bytes(profile.memory)) +
+         table.text();
 }
 
 std::string checkpoint_line(const TrainingTask& task, const Evaluated& each) {
@@ -113,47 +101,56 @@ std::string checkpoint_line(const TrainingTask& task, const Evaluated& each) {
                      show_bytes(checkpoint_bytes(task)), show_bytes(most));
 }
 
-std::string describe_refusal(const NearRefusal& refusal, const Answer& answer) {
-  const double best = answer.chosen().time.total, seconds = refusal.layout.time.total;
-  const double difference = percent * std::abs(seconds - best) / best;
-  std::string text = fmt::format(
-      "   {:<{}}  {:>8}, {:.0f} % {}   ", describe(refusal.layout.layout), layout_width(answer),
-      show_seconds(seconds), difference, seconds < best ? "faster" : "slower");
-  if (refusal.verdict == Verdict::memory) {
-    text += "does not fit: " + show_bytes(refusal.layout.bytes);
-    if (refusal.leanest)
-      text += fmt::format("; as {} still {}", describe(refusal.leanest->layout),
-                          show_bytes(refusal.leanest->bytes));
-    return text + '\n';
-  }
-  // What it spends more on than the chosen one.
+/// What a layout that fits spends more on than the chosen one.
+std::string what_takes_longer(const Evaluated& layout, const Evaluated& best) {
   std::map<std::string, double> chosen;
-  for (const auto& [part, spent] : parts_of(answer.chosen().time)) chosen[part] = spent;
+  for (const auto& [part, spent] : parts_of(best.time)) chosen[part] = spent;
   std::pair<std::string, double> most = {"", 0};
-  for (const auto& [part, spent] : parts_of(refusal.layout.time))
+  for (const auto& [part, spent] : parts_of(layout.time))
     if (spent - chosen[part] > most.second) most = {part, spent - chosen[part]};
-  if (!most.first.empty())
-    text += fmt::format("{} takes {} more; ", most.first, show_seconds(most.second));
-  return text + "would need " + show_bytes(refusal.layout.bytes) + '\n';
+  if (most.first.empty()) return "";
+  return fmt::format("{} takes {} more; ", most.first, show_seconds(most.second));
+}
+
+void add_refusal(const NearRefusal& refusal, const Answer& answer, Table& table) {
+  const Evaluated& layout = refusal.layout;
+  const double best = answer.chosen().time.total, seconds = layout.time.total;
+  std::string why;
+  if (refusal.verdict == Verdict::memory) {
+    why = "does not fit: " + show_bytes(layout.bytes);
+    if (refusal.leanest)
+      why += fmt::format("; as {} still {}", describe(refusal.leanest->layout),
+                         show_bytes(refusal.leanest->bytes));
+  } else {
+    why = what_takes_longer(layout, answer.chosen()) + "would need " + show_bytes(layout.bytes);
+  }
+  table.add(
+      {" ", describe(layout.layout),
+       fmt::format("{}, {:.0f} % {}", show_seconds(seconds),
+                   percent * std::abs(seconds - best) / best, seconds < best ? "faster" : "slower"),
+       why});
 }
 
 std::string counts(const Answer& answer) {
   const SearchResult& result = answer.result;
-  return fmt::format(
-      "   {} layouts: {} cannot hold their state, {} more cannot hold their activations, {} "
-      "planned exactly, {} slower by their estimate\n",
-      result.considered.size(), result.count(Verdict::state), result.count(Verdict::estimate),
-      result.evaluated.size(), result.count(Verdict::slower));
+  return wrapped(fmt::format("   {} layouts: {} cannot hold their state, {} more cannot hold their "
+                             "activations, {} planned exactly, {} slower by their estimate",
+                             result.considered.size(), result.count(Verdict::state),
+                             result.count(Verdict::estimate), result.evaluated.size(),
+                             result.count(Verdict::slower)),
+                 6);
 }
 
 std::string nearest(const Answer& answer) {
-  std::string text = "nearest refusals\n";
-  for (const NearRefusal& refusal : answer.refusals) text += describe_refusal(refusal, answer);
+  Table table({{""}, {"", true}, {""}, {"", true}});
+  for (const NearRefusal& refusal : answer.refusals) add_refusal(refusal, answer, table);
+  std::string text = "nearest refusals\n" + table.text();
   constexpr std::size_t most_illegal = 2;
   for (std::size_t i = 0; i < std::min(most_illegal, answer.result.illegal.size()); ++i) {
     const IllegalLayout& each = answer.result.illegal[i];
-    text += fmt::format("   tp {}  pp {}  dp {}: {}\n", each.layout.tensor, each.layout.pipeline,
-                        each.layout.data, each.problem);
+    text += wrapped(fmt::format("   tp {}  pp {}  dp {}: {}", each.layout.tensor,
+                                each.layout.pipeline, each.layout.data, each.problem),
+                    6);
   }
   return text + counts(answer);
 }
@@ -170,7 +167,7 @@ std::string helps(const Answer& answer) {
       text += fmt::format("{}, {}", show_seconds(lever.seconds),
                           lever.layout ? describe(*lever.layout) : "");
   }
-  return text.empty() ? "" : "what would help most   " + text + "\n";
+  return text.empty() ? "" : wrapped("what would help most   " + text, 3);
 }
 
 std::string explain(const TrainingTask& task, const Question& question, const Answer& answer) {
@@ -181,19 +178,20 @@ std::string explain(const TrainingTask& task, const Question& question, const An
   for (const Evaluated* each : both) {
     const Figures figures = figures_of(task, question, *each);
     const bool fits = each->bytes <= answer.result.limit;
-    text += fmt::format(
-        "{}{}\n", each == both.front() ? "" : "beside the chosen one: ", describe(each->layout));
-    text += fmt::format("   step {}, {} tokens/s, MFU {:.0f} %, {} of {}: {}\n",
-                        show_seconds(each->time.total), in_thousands(figures.tokens_per_s),
-                        percent * figures.mfu, show_bytes(each->bytes),
-                        show_bytes(answer.result.limit), fits ? "fits" : "does not fit");
+    text += wrapped(
+        (each == both.front() ? "" : "beside the chosen one: ") + describe(each->layout), 3);
+    text += wrapped(fmt::format("   step {}, {} tokens/s, MFU {:.0f} %, {} of {}: {}",
+                                show_seconds(each->time.total), in_thousands(figures.tokens_per_s),
+                                percent * figures.mfu, show_bytes(each->bytes),
+                                show_bytes(answer.result.limit), fits ? "fits" : "does not fit"),
+                    6);
     for (const auto& [part, seconds] : parts_of(each->time))
       text += fmt::format("   {:<16} {:>9}  {:>5.1f} %\n", part, show_seconds(seconds),
                           percent * seconds / each->time.total);
     text += fmt::format("   recomputed       {:>9}, hidden traffic {}, critical stage {}\n",
                         show_seconds(each->time.recompute), show_seconds(each->time.hidden_traffic),
                         each->time.critical_stage);
-    text += "   " + memory_line(question, *each) + '\n';
+    text += memory_lines(question, *each, "   ");
   }
   return text;
 }
@@ -201,18 +199,68 @@ std::string explain(const TrainingTask& task, const Question& question, const An
 }  // namespace
 
 std::string heading(const TrainingTask& task, const Question& question, bool tried) {
-  const std::vector<GpuGroup>& groups = question.cluster.groups;
+  const bool bf16 = task.options().bf16;
+  return wrapped(
+      fmt::format("{} parameters, sequence {}, {}, batch {} | {} | profile: {}",
+                  show_count(static_cast<double>(task.model().parameter_count())),
+                  task.model().seq_length, bf16 ? "bf16" : "f32", task.options().global_batch_size,
+                  question.cluster.describe(), describe_grade(question.cluster, tried)),
+      3);
+}
+
+std::string describe_grade(const Cluster& cluster, bool tried) {
+  const std::vector<GpuGroup>& groups = cluster.groups;
   const Profile& profile =
       std::max_element(groups.begin(), groups.end(), [](const GpuGroup& x, const GpuGroup& y) {
         return x.profile.spread < y.profile.spread;
       })->profile;
-  const bool bf16 = task.options().bf16;
+  const std::string error = fmt::format("times ± {:.0f} %", percent * profile.spread);
+  const std::string grade = name(tried ? Grade::tried : profile.grade);
+  std::string not_compared;
+  for (const GpuGroup& group : groups)
+    if (group.profile.grade == Grade::data_sheet && group.profile.compared_runs == 0 &&
+        not_compared.find(group.profile.name) == std::string::npos)
+      not_compared += (not_compared.empty() ? "" : " or ") + group.profile.name;
+  if (!not_compared.empty())
+    return fmt::format(
+        "{} (no published run of {} was compared: the error of its times is not known; on GPUs "
+        "with such runs {}; no calibration)",
+        grade, not_compared, error);
+  if (profile.grade != Grade::data_sheet) return fmt::format("{} ({})", grade, error);
   return fmt::format(
-      "{} parameters, sequence {}, {}, batch {} | {} | profile: {} (times ± {:.0f} %{})\n",
-      show_count(static_cast<double>(task.model().parameter_count())), task.model().seq_length,
-      bf16 ? "bf16" : "f32", task.options().global_batch_size, question.cluster.describe(),
-      name(tried ? Grade::tried : profile.grade), percent * profile.spread,
-      profile.grade == Grade::data_sheet ? ", order mostly right; no calibration" : "");
+      "{} ({} by published runs of other programs on such GPUs, order mostly right; no "
+      "calibration)",
+      grade, error);
+}
+
+std::string notes(const TrainingTask& task, const Cluster& cluster, const Figures& figures) {
+  const bool predicted =
+      std::any_of(cluster.groups.begin(), cluster.groups.end(), [](const GpuGroup& group) {
+        return !group.profile.is_cpu() && group.profile.grade == Grade::data_sheet;
+      });
+  std::string text;
+  if (figures.energy_kwh > 0)
+    text +=
+        fmt::format("energy      at most {} kWh: GPUs at the limit of their data sheets alone\n",
+                    in_thousands(figures.energy_kwh));
+  text += wrapped(
+      fmt::format("MFU         of the peak in {}; a token counts 6 x parameters + 6 x layers x "
+                  "width x sequence = {:.3g} GFLOP: the causal half of attention, nothing twice",
+                  task.options().bf16 ? "bf16" : "f32", task.model().flops_per_token() / giga),
+      12);
+  if (predicted)
+    text += wrapped(
+        "not proved  no GPU has run this program yet: times, costs and energy are predictions", 12);
+  if (const std::string why = why_not_run(cluster); !why.empty())
+    text += wrapped("cannot run  " + why + "; this plan is for comparison only", 12);
+  return text;
+}
+
+std::string why_not_run(const Cluster& cluster) {
+  for (const GpuGroup& group : cluster.groups)
+    if (!group.profile.cannot_run.empty())
+      return group.profile.name + ": " + group.profile.cannot_run;
+  return "";
 }
 
 std::vector<std::pair<std::string, double>> parts_of(const StepTime& time) {
@@ -234,9 +282,13 @@ std::vector<std::pair<std::string, double>> parts_of(const StepTime& time) {
 
 std::vector<std::pair<std::string, Index>> classes_of(const MemoryNeed& need) {
   std::vector<std::pair<std::string, Index>> classes = {
-      {"parameters", need.parameters}, {"gradients", need.gradients},
-      {"optimizer", need.optimizer},   {"activations", need.activations},
-      {"constants", need.constants},   {"checks", need.checks},
+      {"parameters", need.parameters - need.masters},
+      {"fp32 masters", need.masters},
+      {"gradients", need.gradients},
+      {"optimizer", need.optimizer},
+      {"activations", need.activations},
+      {"constants", need.constants},
+      {"checks", need.checks},
       {"products", need.products}};
   std::erase_if(classes, [](const auto& each) { return each.second <= 0; });
   return classes;
@@ -272,14 +324,20 @@ std::string short_report(const TrainingTask& task, const Question& question, con
 std::string report(const TrainingTask& task, const Question& question, const Answer& answer) {
   std::string text = heading(task, question, !answer.tried.empty()) + '\n';
   if (!question.explain.empty()) return text + explain(task, question, answer);
-  if (!answer.fits()) return text + why_none_fits(task, question, answer);
+  if (!answer.fits()) {
+    std::string why = why_none_fits(task, question, answer);
+    why.pop_back();  // the end of its line
+    return text + wrapped(why, 3);
+  }
   const Evaluated& chosen = answer.chosen();
   text += table(task, question, answer) + within_error(question, answer) + trials(answer) + '\n';
-  text += "time of 1   " + bar(chosen.time) + '\n';
-  text += "memory      " + memory_line(question, chosen) + '\n';
-  text += "checkpoint  " + checkpoint_line(task, chosen) + '\n';
-  text += nearest(answer) + helps(answer) + '\n';
-  return text + shell_command(launch_words(task, question, chosen.layout));
+  text += wrapped("time of 1   " + bar(chosen.time), 12);
+  text += memory_lines(question, chosen, "");
+  text += wrapped("checkpoint  " + checkpoint_line(task, chosen), 12);
+  text += notes(task, question.cluster, figures_of(task, question, chosen));
+  text += nearest(answer) + helps(answer);
+  if (!why_not_run(question.cluster).empty()) return text;
+  return text + '\n' + shell_command(launch_words(task, question, chosen.layout));
 }
 
 }  // namespace trireme::planner

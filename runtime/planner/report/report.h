@@ -13,6 +13,12 @@ namespace trireme::planner {
 
 /// What is planned, on what, and how well its times are known. `tried`: layouts have run.
 std::string heading(const TrainingTask& task, const Question& question, bool tried = false);
+/// How well times on the cluster are known, for people. `tried`: layouts have run.
+std::string describe_grade(const Cluster& cluster, bool tried = false);
+/// What the figures of the chosen layout mean, and what is not known of them.
+std::string notes(const TrainingTask& task, const Cluster& cluster, const Figures& figures);
+/// Why no job of this program runs on the cluster; "" where jobs may run.
+std::string why_not_run(const Cluster& cluster);
 /// Where layouts fit: the table, and what follows from it. Else what is least needed, and what
 /// would fit. With Question::explain one layout beside the chosen one.
 std::string report(const TrainingTask& task, const Question& question, const Answer& answer);

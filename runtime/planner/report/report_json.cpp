@@ -34,6 +34,7 @@ void add_plan(const TrainingTask& task, const Question& question, const Evaluate
   to.emplace_back("mfu", figures.mfu);
   if (question.tokens > 0) to.emplace_back("hours", figures.hours);
   if (figures.cost > 0) to.emplace_back("cost", figures.cost);
+  if (figures.energy_kwh > 0) to.emplace_back("energy_kwh", figures.energy_kwh);
   to.emplace_back("device_bytes", made.bytes);
   to.emplace_back("ranks", std::move(ranks));
 }
@@ -99,6 +100,9 @@ Json to_json(const Cluster& cluster) {
   Json::Array groups;
   for (const GpuGroup& group : cluster.groups)
     groups.emplace_back(Json::Object{{"gpu", group.gpu},
+                                     {"watts", group.profile.watts},
+                                     {"compared_runs", group.profile.compared_runs},
+                                     {"cannot_run", group.profile.cannot_run},
                                      {"nodes", group.nodes},
                                      {"per_node", group.per_node},
                                      {"memory_bytes", group.profile.memory},
@@ -117,6 +121,7 @@ Json to_json(const TrainingTask& task, const Question& question, const Answer& a
                    {"version", version()},
                    {"parameters", task.model().parameter_count()},
                    {"tokens_per_step", task.tokens_per_step()},
+                   {"flops_per_token", task.model().flops_per_token()},
                    {"checkpoint_bytes", checkpoint_bytes(task)},
                    {"cluster", to_json(question.cluster)},
                    {"limit_bytes", answer.result.limit},
@@ -124,7 +129,7 @@ Json to_json(const TrainingTask& task, const Question& question, const Answer& a
                    {"candidates", candidates_to_json(task, question, answer.result)},
                    {"illegal", illegal_to_json(answer.result)}};
   if (!answer.tried.empty()) all.emplace_back("tried", tried_to_json(answer));
-  if (answer.fits()) {
+  if (answer.fits() && why_not_run(question.cluster).empty()) {
     Json::Array words;
     for (const std::string& word : launch_words(task, question, answer.chosen().layout))
       words.emplace_back(word);

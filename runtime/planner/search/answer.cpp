@@ -37,6 +37,7 @@ Figures figures_of(const TrainingTask& task, const Question& question, const Eva
   figures.bubble = layout.time.bubble / layout.time.total;
   figures.hours = question.tokens / figures.tokens_per_s / seconds_per_hour;
   figures.cost = figures.hours * question.cluster.price();
+  figures.energy_kwh = figures.hours * question.cluster.watts() / 1e3;
   return figures;
 }
 

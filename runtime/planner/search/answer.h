@@ -52,7 +52,7 @@ Answer answer(const TrainingTask& task, const Question& question);
 /// What one step means for people.
 struct Figures {
   double tokens_per_s = 0, mfu = 0, bubble = 0;  // bubble: share of the step
-  double hours = 0, cost = 0;                    // 0: unknown
+  double hours = 0, cost = 0, energy_kwh = 0;    // 0: unknown; energy: GPUs at their limits
 };
 Figures figures_of(const TrainingTask& task, const Question& question, const Evaluated& layout);
 

@@ -7,6 +7,7 @@
 #include "trireme/core/version.h"
 
 #include "runtime/core/at.h"
+#include "runtime/planner/report/report.h"
 #include "runtime/planner/report/report_json.h"
 #include "runtime/planner/unequal/families.h"
 #include "runtime/planner/unequal/hosts.h"
@@ -68,6 +69,7 @@ Json choice_to_json(const TrainingTask& task, const Question& question, const Ch
   if (!choice.not_launched.empty()) all.emplace_back("problem", choice.not_launched);
   if (question.tokens > 0) all.emplace_back("hours", figures.hours);
   if (figures.cost > 0) all.emplace_back("cost", figures.cost);
+  if (figures.energy_kwh > 0) all.emplace_back("energy_kwh", figures.energy_kwh);
   if (choice.alone) all.emplace_back("device_bytes", choice.alone->bytes);
   if (!choice.plan) return all;
   Json::Array pipelines;
@@ -119,13 +121,15 @@ Figures figures_of(const TrainingTask& task, const Question& question, const Cho
   constexpr double seconds_per_hour = 3600;
   Figures figures;
   figures.tokens_per_s = static_cast<double>(task.tokens_per_step()) / choice.seconds;
-  double peak = 0, price = 0;
-  bool priced = true;
+  double peak = 0, price = 0, watts = 0;
+  bool priced = true, known = true;
   for (std::size_t g = 0; g < question.cluster.groups.size(); ++g) {
     const GpuGroup& group = question.cluster.groups[g];
     const int gpus = gpus_of(question.cluster, choice, static_cast<int>(g));
     peak += gpus * group.profile.peak(task.options().compute());
     price += gpus * group.price;
+    watts += gpus * group.profile.watts;
+    known = known && (gpus == 0 || group.profile.watts > 0);
     priced = priced && (gpus == 0 || group.price > 0);
   }
   figures.mfu = figures.tokens_per_s * task.model().flops_per_token() / peak;
@@ -133,6 +137,7 @@ Figures figures_of(const TrainingTask& task, const Question& question, const Cho
   // Without a number of tokens: of a step.
   const double hours = question.tokens > 0 ? figures.hours : choice.seconds / seconds_per_hour;
   figures.cost = priced ? hours * price : 0;
+  figures.energy_kwh = known ? figures.hours * watts / 1e3 : 0;
   return figures;
 }
 
@@ -195,7 +200,8 @@ Json to_json(const TrainingTask& task, const Question& question, const UnequalRe
   if (result.equal_shares > 0) all.emplace_back("equal_shares_s", result.equal_shares);
   if (launched.plan)
     all.emplace_back("hosts", hosts_to_json(question.cluster, launched.plan->plan));
-  all.emplace_back("command", array_of(launch_words(task, question, launched)));
+  if (why_not_run(question.cluster).empty())
+    all.emplace_back("command", array_of(launch_words(task, question, launched)));
   return all;
 }
 

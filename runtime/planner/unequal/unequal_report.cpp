@@ -8,6 +8,7 @@
 #include "runtime/core/show_bytes.h"
 #include "runtime/planner/report/figures_text.h"
 #include "runtime/planner/report/report.h"
+#include "runtime/planner/report/table.h"
 #include "runtime/planner/unequal/hosts.h"
 #include "runtime/planner/unequal/unequal_answer.h"
 #include "runtime/planner/units.h"
@@ -20,16 +21,17 @@ std::string show_cost(double cost) {
   return cost < exact ? fmt::format("{:.2f}", cost) : in_thousands(cost);
 }
 
+/// Each line begins with #.
+std::string as_comment(std::string lines) {
+  for (std::size_t end = 0; (end = lines.find("\n ", end)) != std::string::npos;)
+    lines[++end] = '#';
+  return lines;
+}
+
 class Screen {
  public:
   Screen(const TrainingTask& task, const Question& question, const UnequalResult& result)
-      : task_(task), question_(question), cluster_(question.cluster), result_(result) {
-    for (const auto* choices : {&result.best, &result.subsets})
-      for (const Choice& choice : *choices) {
-        layout_width_ = std::max(layout_width_, describe(choice).size());
-        gpus_width_ = std::max(gpus_width_, describe_gpus(cluster_, choice).size());
-      }
-  }
+      : task_(task), question_(question), cluster_(question.cluster), result_(result) {}
 
   std::string all() const {
     std::string text = heading(task_, question_) + '\n';
@@ -38,38 +40,36 @@ class Screen {
     if (result_.launched < 0) return text + "none of these can be launched yet\n" + counts();
     const Choice& launched = result_.best[at(result_.launched)];
     if (launched.plan) text += pipelines(*launched.plan);
-    text += choices() + left_out() + equal_shares() + counts() + '\n';
+    text += choices() + left_out() + equal_shares() + counts();
+    text += notes(task_, cluster_, figures_of(task_, question_, launched));
+    if (const std::string why = why_not_run(cluster_); !why.empty()) return text;
+    text += '\n';
     if (launched.plan)
-      text += fmt::format("# hosts: {}\n",
-                          describe_hosts(cluster_, host_runs(cluster_, launched.plan->plan)));
+      text += as_comment(wrapped(
+          "# hosts: " + describe_hosts(cluster_, host_runs(cluster_, launched.plan->plan)), 2));
     return text + shell_command(launch_words(task_, question_, launched));
   }
 
  private:
   std::string table() const {
     const bool total = question_.tokens > 0;
-    std::string text = fmt::format("     {:<{}}  {:<{}}  {:>8}  {:>10}  {:>5}", "layout",
-                                   layout_width_, "GPUs", gpus_width_, "step", "tokens/s", "MFU");
-    if (total) text += fmt::format("  {:>10}", "total time");
-    if (is_priced() && total) text += fmt::format("  {:>10}", "cost");
-    text += '\n';
-    for (std::size_t i = 0; i < result_.best.size(); ++i) text += row(i, result_.best[i], total);
-    return text;
-  }
-
-  std::string row(std::size_t i, const Choice& choice, bool total) const {
-    const Figures figures = figures_of(task_, question_, choice);
-    const bool chosen = static_cast<int>(i) == result_.launched;
-    std::string text = fmt::format(
-        "{:>2} {} {:<{}}  {:<{}}  {:>8}  {:>10}  {:>3.0f} %", i + 1, chosen ? '>' : ' ',
-        describe(choice), layout_width_, describe_gpus(cluster_, choice), gpus_width_,
-        show_seconds(choice.seconds), in_thousands(figures.tokens_per_s), percent * figures.mfu);
-    if (total) text += fmt::format("  {:>10}", show_hours(figures.hours));
-    if (total && figures.cost > 0) text += fmt::format("  {:>10}", show_cost(figures.cost));
-    text += '\n';
-    if (!choice.not_launched.empty())
-      text += "     cannot be launched yet: " + choice.not_launched + '\n';
-    return text;
+    std::vector<Table::Column> columns = {{"", false, 1}, {"layout", true}, {"GPUs", true},
+                                          {"step"},       {"tokens/s"},     {"MFU"}};
+    if (total) columns.push_back({"total time"});
+    if (is_priced() && total) columns.push_back({"cost"});
+    Table table(columns);
+    for (std::size_t i = 0; i < result_.best.size(); ++i) {
+      const Choice& choice = result_.best[i];
+      const Figures figures = figures_of(task_, question_, choice);
+      const bool chosen = static_cast<int>(i) == result_.launched;
+      table.add({fmt::format("{:>2} {}", i + 1, chosen ? '>' : ' '), describe(choice),
+                 describe_gpus(cluster_, choice), show_seconds(choice.seconds),
+                 in_thousands(figures.tokens_per_s), fmt::format("{:.0f} %", percent * figures.mfu),
+                 show_hours(figures.hours), figures.cost > 0 ? show_cost(figures.cost) : ""});
+      if (!choice.not_launched.empty())
+        table.add_note("cannot be launched yet: " + choice.not_launched);
+    }
+    return table.text();
   }
 
   /// "4 H100-80 (40 blocks) > 2 RTX-4090 (8+7 blocks)".
@@ -102,28 +102,28 @@ class Screen {
           exact.parts.optimizer.empty()
               ? ""
               : fmt::format(", {:.1f} % of the optimizer", percent * exact.slice(k));
-      text +=
-          fmt::format("   {} of {}: {} micro-batches, busy {}, {} of {} a GPU{}\n", kind.count,
+      text += wrapped(
+          fmt::format("   {} of {}: {} micro-batches, busy {}, {} of {} a GPU{}", kind.count,
                       describe_stages(kind), share, show_seconds(facts.busy()),
-                      show_bytes(facts.bytes[tightest]), show_bytes(facts.limits[tightest]), slice);
+                      show_bytes(facts.bytes[tightest]), show_bytes(facts.limits[tightest]), slice),
+          6);
     }
     return text;
   }
 
   std::string choices() const {
-    std::string text = "choices of GPUs, the fastest that can be launched of each\n";
     const Choice& first = result_.subsets.front();
     const double cost = figures_of(task_, question_, first).cost;
+    Table table({{"", false, 2}, {"", true}, {"", true}, {""}, {""}, {""}});
     for (const Choice& choice : result_.subsets) {
-      text += fmt::format("   {:<{}}  {:<{}}  {:>8}", describe_gpus(cluster_, choice), gpus_width_,
-                          describe(choice), layout_width_, show_seconds(choice.seconds));
-      if (&choice != &first) text += fmt::format("  time x {:.2f}", choice.seconds / first.seconds);
+      const bool other = &choice != &first;
       const double its = figures_of(task_, question_, choice).cost;
-      if (&choice != &first && cost > 0 && its > 0)
-        text += fmt::format("  cost x {:.2f}", its / cost);
-      text += '\n';
+      table.add({" ", describe_gpus(cluster_, choice), describe(choice),
+                 show_seconds(choice.seconds),
+                 other ? fmt::format("time x {:.2f}", choice.seconds / first.seconds) : "",
+                 other && cost > 0 && its > 0 ? fmt::format("cost x {:.2f}", its / cost) : ""});
     }
-    return text;
+    return "choices of GPUs, the fastest that can be launched of each\n" + table.text();
   }
 
   const Choice* cheapest() const {
@@ -150,9 +150,10 @@ class Screen {
     const double cost = figures_of(task_, question_, fastest).cost;
     if (cheap == &fastest) return text + "the fastest choice is the cheapest, too\n";
     if (cost <= 0) return text;
-    return text + fmt::format("cheapest: {}: cost x {:.2f}, time x {:.2f}\n",
-                              describe_gpus(cluster_, *cheap), least / cost,
-                              cheap->seconds / fastest.seconds);
+    return text + wrapped(fmt::format("cheapest: {}: cost x {:.2f}, time x {:.2f}",
+                                      describe_gpus(cluster_, *cheap), least / cost,
+                                      cheap->seconds / fastest.seconds),
+                          3);
   }
 
   std::string equal_shares() const {
@@ -170,10 +171,11 @@ class Screen {
   }
 
   std::string no_fit() const {
-    return fmt::format(
-        "none of {} plans fits {}: {} were planned exactly, the others cannot hold their state and "
-        "activations, or are not legal\n",
-        result_.considered, cluster_.describe(), result_.planned);
+    return wrapped(
+        fmt::format("none of {} plans fits {}: {} were planned exactly, the others cannot hold "
+                    "their state and activations, or are not legal",
+                    result_.considered, cluster_.describe(), result_.planned),
+        3);
   }
 
   bool is_priced() const {
@@ -186,7 +188,6 @@ class Screen {
   const Question& question_;
   const Cluster& cluster_;
   const UnequalResult& result_;
-  std::size_t layout_width_ = 0, gpus_width_ = 0;
 };
 
 }  // namespace

@@ -73,7 +73,7 @@ inline void TrainGpt::train(trireme::Context& context) {
     EvaluationMetrics found;
     found.loss = trainer.evaluate(*data_.valid, batches);
     found.bytes_per_target = data_.valid->bytes_per_target();
-    context.log().info(str("validation ", found.describe(), " (--eval-iters ", batches, ")"));
+    context.log().result(str("validation ", found.describe(), " (--eval-iters ", batches, ")"));
   }
   if (gpt_.generate > 0) generate_texts(context, trainer, gpt_, *data_.encoder, prompts_);
 }

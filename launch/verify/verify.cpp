@@ -119,7 +119,7 @@ Plan make_plan(const Request& request, const TemporaryDirectory& directory,
 
 /// "CPU" or "GPU", by the line of the log.
 std::string device_in(const std::string& output) {
-  const std::string mark = "# device: ";
+  const std::string mark = "] device: ";
   const std::size_t at = output.find(mark);
   if (at == std::string::npos) return "";
   const std::size_t begin = at + mark.size();

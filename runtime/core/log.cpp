@@ -1,10 +1,34 @@
 #include "trireme/core/log.h"
 
-#include <cstdio>
+#include <mutex>
 
 #include <fmt/core.h>
 
+#include "runtime/core/text/line_clock.h"
+
 namespace trireme {
+
+struct Log::State {
+  explicit State(std::FILE* to) : file(to) {}
+  /// Writes a line to `to`, over what is shown.
+  void write(std::FILE* to, std::string_view text) {
+    const std::lock_guard lock(mutex);
+    hide();
+    fmt::print(to, "{}\n", text);
+    std::fflush(to);
+  }
+  void hide() {
+    if (!shown) return;
+    shown = false;
+    std::fputs("\r\033[K", file);
+    std::fflush(file);
+  }
+
+  std::mutex mutex;
+  std::FILE* file;
+  LineClock clock;
+  bool shown = false;  // progress
+};
 
 const char* name(LogLevel level) {
   switch (level) {
@@ -18,22 +42,44 @@ const char* name(LogLevel level) {
   return "";
 }
 
+Log::Log(int rank, LogLevel level, std::FILE* file)
+    : rank_(rank), level_(level), state_(std::make_unique<State>(file)) {}
+Log::~Log() = default;
+
 void Log::info(std::string_view text) const {
-  if (rank_ == 0 && level_ >= LogLevel::info) line(fmt::format("# {}", text));
+  if (rank_ != 0 || level_ < LogLevel::info) return;
+  std::string stamp;
+  {
+    const std::lock_guard lock(state_->mutex);
+    stamp = state_->clock.stamp();
+  }
+  line(fmt::format("# {} {}", stamp, text));
 }
 
 void Log::debug(std::string_view text) const {
-  if (rank_ == 0 && level_ >= LogLevel::debug) line(fmt::format("# {}", text));
+  if (level_ >= LogLevel::debug) info(text);
 }
 
 void Log::line(std::string_view text) const {
+  if (rank_ == 0 && level_ != LogLevel::quiet) state_->write(state_->file, text);
+}
+
+void Log::result(std::string_view text) const {
+  if (rank_ == 0) state_->write(stdout, text);
+}
+
+void Log::progress(std::string_view text) const {
   if (rank_ != 0 || level_ == LogLevel::quiet) return;
-  fmt::print("{}\n", text);
-  std::fflush(stdout);
+  const std::lock_guard lock(state_->mutex);
+  state_->shown = true;
+  std::fputc('\r', state_->file);
+  std::fwrite(text.data(), 1, text.size(), state_->file);
+  std::fputs("\033[K", state_->file);
+  std::fflush(state_->file);
 }
 
 void Log::warning(std::string_view text) const {
-  fmt::print(stderr, "trireme[rank {}] warning: {}\n", rank_, text);
+  state_->write(stderr, fmt::format("trireme[rank {}] warning: {}", rank_, text));
 }
 
 }  // namespace trireme

@@ -16,6 +16,7 @@
 #include "runtime/job/gpu_environment.h"
 #include "runtime/job/gpu_health.h"
 #include "runtime/job/rank_agreement.h"
+#include "runtime/job/terminal.h"
 #include "runtime/options/idle_options.h"
 
 namespace trireme::job {
@@ -50,7 +51,7 @@ void describe(const Context& context, const CommandLine& command, bool chosen) {
   const std::string text = command.effective();
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
-    log.info("  " + text.substr(begin, end - begin));
+    log.line("#   " + text.substr(begin, end - begin));
     begin = end + 1;
   }
 }
@@ -131,7 +132,9 @@ int run_rank(const StartedRank& rank, const Program& program, RankResources& res
   rank.page.set_coordinates(coordinates_of(*mesh));
   const Host host{*mesh, *cpu_stream};
   open_gpu(choice, host, options, resources);
-  const Log log(rank.rank, options.log_level);
+  // Who sends what a job evaluates or generates into a file or a pipe wants nothing else there.
+  const bool only_results = options.forward_only && terminal_columns() == 0;
+  const Log log(rank.rank, options.log_level, only_results ? stderr : stdout);
   Context context(options, resources.gpu_mesh ? *resources.gpu_mesh : *mesh,
                   resources.gpu_stream ? *resources.gpu_stream : *cpu_stream, host, log,
                   command.configuration(),

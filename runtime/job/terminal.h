@@ -1,12 +1,12 @@
-// Whether stdout is shown to a person.
+// The terminal that shows stdout to a person.
 //
 // Not installed; modules above may include it.
 #pragma once
 
 namespace trireme {
 
-/// True where stdout is a terminal, and the parent's too: mpirun gives its ranks a terminal even
-/// when its own output goes into a file.
-bool stdout_is_terminal();
+/// Its columns now, or 0: stdout is shown on none. It must be the parent's too: mpirun gives its
+/// ranks a terminal even where it writes into a file, and one without a size. Allocates nothing.
+int terminal_columns();
 
 }  // namespace trireme

@@ -254,7 +254,7 @@ void declare_reports(CommandLine& c, Options& o) {
   c.whole("--log-interval", o.log_interval, at_least(1), "steps between log lines");
   c.text("--metrics", o.metrics, "FILE",
          "file to which each step appends one line of JSON; default: metrics.jsonl in --save");
-  c.choice("--log-level", o.log_level, "how much is printed");
+  c.choice("--log-level", o.log_level, "how much is printed, beside results and warnings");
   c.text("--profile-ops", o.profile_ops, "FILE",
          "time every op of one step; print a table, and write this file of JSON");
   c.whole("--profile-step", o.profile_step, at_least(1),

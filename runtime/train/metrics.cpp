@@ -1,13 +1,14 @@
 // Lines are formatted into arrays on the stack: the training loop allocates nothing.
 #include "trireme/train/metrics.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <numbers>
 #include <string_view>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -167,7 +168,28 @@ void MetricsFile::write(std::string_view text) {
           ": the file system is full");
 }
 
-Reporter::Reporter(const Log& log, const ReporterOptions& options) : log_(log), options_(options) {}
+std::string_view show_progress(std::span<char> line, int columns, Index step, Index steps,
+                               double loss, double seconds_left) {
+  const auto size = std::min(line.size(), static_cast<std::size_t>(std::max(columns - 1, 0)));
+  std::array<char, 96> text;
+  const HoursLeft left(seconds_left);
+  const auto end =
+      fmt::format_to_n(text.data(), text.size(), "{}/{}  loss {:.4f}  left {}:{:02}:{:02}", step,
+                       steps, loss, left.hours, left.minutes, left.seconds);
+  const auto words = std::min<std::size_t>(end.size, text.size());
+  constexpr std::size_t around = 3, narrowest = 10, widest = 40;  // around: "[] "
+  if (size < words + around + narrowest)
+    return {line.data(), std::copy_n(text.data(), std::min(words, size), line.data())};
+  const std::size_t width = std::min(size - words - around, widest);
+  const auto filled = static_cast<std::size_t>(
+      static_cast<double>(width) * static_cast<double>(step) / static_cast<double>(steps));
+  return {line.data(), fmt::format_to_n(line.data(), size, "[{:=<{}}{: <{}}] {}", "", filled, "",
+                                        width - filled, std::string_view(text.data(), words))
+                           .out};
+}
+
+Reporter::Reporter(const Log& log, ReporterOptions options)
+    : log_(log), options_(std::move(options)) {}
 
 void Reporter::begin(double peak_flops) {
   peak_flops_ = peak_flops;
@@ -186,7 +208,7 @@ void Reporter::step(const StepMetrics& metrics) {
   const bool last = metrics.step == options_.train_iters;
   if (metrics.step % options_.log_interval == 0 || last || metrics.skipped || metrics.valid_loss)
     print_line(metrics);
-  else if (options_.progress_bar)
+  else if (options_.columns)
     print_progress(metrics);
 }
 
@@ -203,7 +225,6 @@ void Reporter::print_line(const StepMetrics& m) {
   const double share = peak_flops_ > 0 && seconds > 0 ? flops / seconds / peak_flops_ : 0;
   const HoursLeft left(seconds_left(m.step));
   Line line;
-  if (options_.progress_bar) line.add("\r\033[K");
   line.add("{:8} {:>11.6f} {:>11.4e} {:11.4e} {:8.1f} {:9.0f} {:10.1f} {:3}:{:02}:{:02}", m.step,
            without_sign_of_nan(m.loss), without_sign_of_nan(m.grad_norm), m.lr,
            interval_ms_ / static_cast<double>(interval_steps_), rate, 100 * share, left.hours,
@@ -225,15 +246,11 @@ void Reporter::print_progress(const StepMetrics& m) {
   progress_ms_ += m.step_ms;
   if (progress_ms_ < 100) return;  // ten a second are enough
   progress_ms_ = 0;
-  constexpr Index width = 40;
-  const Index filled = width * m.step / options_.train_iters;
-  const HoursLeft left(seconds_left(m.step));
-  Line line;
-  line.add("\r[{:=<{}}{: <{}}] {}/{}  loss {:.4f}  left {}:{:02}:{:02}\033[K", "", filled, "",
-           width - filled, m.step, options_.train_iters, without_sign_of_nan(m.loss), left.hours,
-           left.minutes, left.seconds);
-  std::fwrite(line.text().data(), 1, line.text().size(), stdout);
-  std::fflush(stdout);
+  const int columns = options_.columns();
+  if (columns <= 0) return;
+  std::array<char, 128> line;
+  log_.progress(show_progress(line, columns, m.step, options_.train_iters,
+                              without_sign_of_nan(m.loss), seconds_left(m.step)));
 }
 
 }  // namespace trireme

@@ -217,9 +217,9 @@ class Watch:
             return
         self.see("relaunched")
         text = self.run.log_of(attempt).read_text()
-        if re.search(r"^# pipeline \d+ x data", text, re.M):
+        if re.search(r"^# \[[^]]*\] pipeline \d+ x data", text, re.M):
             self.see("mesh")
-        loaded = re.search(r"^# loaded step (\d+) ", text, re.M)
+        loaded = re.search(r"^# \[[^]]*\] loaded step (\d+) ", text, re.M)
         if loaded:
             self.see("loaded")
             self.loaded_step = int(loaded.group(1))
@@ -279,7 +279,7 @@ class Supervised(Run):
         self.keeper.send_signal(fault.signal)
         code = self.keeper.wait(LONGEST_WAIT)
         seconds = {"new step": time.monotonic() - began}
-        saved = re.findall(r"^# saved step \d+: .* durable after ([\d.]+) s",
+        saved = re.findall(r"^# \[[^]]*\] saved step \d+: .* durable after ([\d.]+) s",
                            self.log_of(attempt).read_text(), re.M)
         cause = self.cause_of(attempt) if code == 75 else f"exit code {code}"
         save_s = float(saved[-1]) if self.durable() > before else 0  # 0: it was saved already

@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "trireme/core/function_ref.h"
-#include "trireme/core/log.h"
 
 namespace trireme {
 namespace {
@@ -69,29 +68,6 @@ TEST(FunctionRef, ReturnsReferencesAsReferences) {
   const FunctionRef<int&(int&)> f = same;
   f(x) = 5;
   EXPECT_EQ(x, 5);
-}
-
-TEST(Log, WritesProseOnRankZeroOnly) {
-  testing::internal::CaptureStdout();
-  Log(0, LogLevel::info).info("hello");
-  Log(1, LogLevel::info).info("hello from another rank");
-  Log(0, LogLevel::info).debug("too detailed");
-  Log(0, LogLevel::debug).debug("detailed");
-  Log(0, LogLevel::info).line("step 1");
-  Log(1, LogLevel::info).line("step 1");
-  EXPECT_EQ(testing::internal::GetCapturedStdout(), "# hello\n# detailed\nstep 1\n");
-}
-
-TEST(Log, IsSilentWhenQuietButForWarnings) {
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  const Log log(3, LogLevel::quiet);
-  log.info("prose");
-  log.line("table");
-  log.warning("disk is nearly full");
-  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
-  EXPECT_EQ(testing::internal::GetCapturedStderr(),
-            "trireme[rank 3] warning: disk is nearly full\n");
 }
 
 }  // namespace

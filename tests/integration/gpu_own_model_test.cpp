@@ -29,7 +29,8 @@ std::vector<double> numbers(const std::string& start, const std::string& options
     all.push_back(nlohmann::json::parse(line)["bias"].get<double>());
   for (std::string line; std::getline(lines, line);) {
     double first = 0, second = 0;
-    if (std::sscanf(line.c_str(), "# wave %*d continues with %lf, %lf ...", &first, &second) == 2)
+    if (std::sscanf(line.c_str(), "# [%*[^]]] wave %*d continues with %lf, %lf ...", &first,
+                    &second) == 2)
       all.insert(all.end(), {first, second});
   }
   EXPECT_EQ(all.size(), 3u + 2 * 3) << outcome.output;

@@ -184,7 +184,7 @@ TEST_F(HostileProcess, ALimitOfFileSizesThatComesLaterCostsSavesOnly) {
                                                 "--keep-last 2 --metrics /dev/null --save " +
                                                 root()),
                         jobs_ / "log");
-  const auto saved = [&] { return count(job.output(), "# saved step "); };
+  const auto saved = [&] { return count(job.output(), "saved step "); };
   ASSERT_TRUE(wait_until([&] { return saved() > 0; })) << job.output();
   const rlimit low = {100000, RLIM_INFINITY}, none = {RLIM_INFINITY, RLIM_INFINITY};
   ASSERT_EQ(prlimit(job.id(), RLIMIT_FSIZE, &low, nullptr), 0);

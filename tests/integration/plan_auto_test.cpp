@@ -44,17 +44,17 @@ TEST_F(PlanAuto, TrainsWithTheChosenLayoutAndKeepsItWhenItResumes) {
   const std::string save = "--save " + (folder_ / "run") + ' ';
   const Outcome first = run(2, profile_ + save + "--tp 2 --train-iters 20");
   ASSERT_EQ(first.exit_code, 0) << first.output;
-  EXPECT_THAT(first.output, HasSubstr("# plan:  1 > tp 2  pp 1  dp 1  mb "));
+  EXPECT_THAT(first.output, HasSubstr("plan:  1 > tp 2  pp 1  dp 1  mb "));
   EXPECT_THAT(first.output, HasSubstr("pipeline 1 x data 1 x tensor 2 = 2 ranks"));
   EXPECT_THAT(first.output, HasSubstr("effective configuration (* given, + chosen)"));
   EXPECT_THAT(first.output,
-              ContainsRegex("# plan: a step .* predicted, .* measured .*; memory of the largest "
+              ContainsRegex("plan: a step .* predicted, .* measured .*; memory of the largest "
                             "rank .* predicted, .* measured"));
   // Without --tp 2 a new job of this model would have another layout.
   const Outcome resumed =
       run(2, profile_ + save + "--load " + (folder_ / "run") + " --train-iters 22");
   ASSERT_EQ(resumed.exit_code, 0) << resumed.output;
-  EXPECT_THAT(resumed.output, HasSubstr("# plan: the layout of step 20 of "));
+  EXPECT_THAT(resumed.output, HasSubstr("plan: the layout of step 20 of "));
   EXPECT_THAT(resumed.output, HasSubstr("pipeline 1 x data 1 x tensor 2 = 2 ranks"));
   const Outcome refused = run(2, "--train-iters 20");
   EXPECT_EQ(refused.exit_code, 64) << refused.output;

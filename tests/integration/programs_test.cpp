@@ -49,6 +49,13 @@ class Programs : public testing::Test {
     return run_shell(command, folder_ / "log");
   }
 
+  /// What follows the log of a job that has trained.
+  static std::string generated(const std::string& output) {
+    const std::string mark = "] generated text:\n";
+    const std::size_t at = output.find(mark);
+    return at == std::string::npos ? "" : output.substr(at + mark.size());
+  }
+
   ScratchDirectory folder_;
 };
 
@@ -82,7 +89,7 @@ TEST_F(Programs, OptionsThatTheLayoutMakesIdleAreOneLine) {
   const Outcome idle = run(plain + " --sequence-parallel --use-distributed-optimizer");
   EXPECT_EQ(idle.exit_code, 0) << idle.output;
   EXPECT_EQ(count(idle.output,
-                  "# idle in this job: --sequence-parallel (tensor parallel size 1), "
+                  "idle in this job: --sequence-parallel (tensor parallel size 1), "
                   "--use-distributed-optimizer (data parallel size 1)\n"),
             1)
       << idle.output;
@@ -138,8 +145,7 @@ TEST_F(Programs, TextIsTheSameOnEveryLayout) {
                 " " + layout,
             ranks);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
-    return outcome.output.substr(
-        std::min(outcome.output.find("# generated text:"), outcome.output.size()));
+    return generated(outcome.output);
   };
   const std::string one = text("", 1);
   EXPECT_EQ(count(one, "The "), 1);
@@ -153,20 +159,24 @@ TEST_F(Programs, ACheckpointAloneIsEnoughToGenerate) {
                                   "--data-path " + corpus() + " --save " + steps,
                               2);
   EXPECT_EQ(trained.exit_code, 0) << trained.output;
-  const auto text = [](const std::string& output) {
-    return output.substr(std::min(output.find("# generated text:"), output.size()));
-  };
-  ASSERT_EQ(count(text(trained.output), "The "), 1);
+  const std::string text = generated(trained.output);
+  ASSERT_EQ(count(text, "The "), 1);
   for (const char* layout : {"", "--pp 2", "--tp 2"}) {
-    const Outcome outcome =
-        run("train_gpt --load " + steps + " --use-checkpoint-args --generate 20 --temperature 0 " +
-                layout,
-            *layout != 0 ? 2 : 1);
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
-    EXPECT_EQ(text(outcome.output), text(trained.output)) << layout;
-    EXPECT_THAT(outcome.output, HasSubstr("# --use-checkpoint-args: step 3 of " + steps +
+    const OutcomeApart outcome =
+        run_apart(mpirun(*layout != 0 ? 2 : 1) + TRIREME_BIN_DIR "/train_gpt --load " + steps +
+                      " --use-checkpoint-args --generate 20 --temperature 0 " + layout,
+                  folder_ / "log");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.errors;
+    EXPECT_EQ(outcome.output, text) << layout;
+    EXPECT_THAT(outcome.errors, HasSubstr("--use-checkpoint-args: step 3 of " + steps +
                                           ": --num-layers 2, --hidden-size 32"));
   }
+  const OutcomeApart quiet =
+      run_apart(TRIREME_BIN_DIR "/train_gpt --load " + steps +
+                    " --use-checkpoint-args --generate 20 --temperature 0 --log-level quiet",
+                folder_ / "log");
+  EXPECT_EQ(quiet.output, text);
+  EXPECT_EQ(quiet.errors, "");
 }
 
 TEST_F(Programs, ACheckpointAloneIsEnoughToEvaluate) {
@@ -186,7 +196,7 @@ TEST_F(Programs, ACheckpointAloneIsEnoughToEvaluate) {
                                     data + layout,
                                 *layout != 0 ? 2 : 1);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
-    EXPECT_NEAR(number_after(outcome.output, "# validation loss "), trained, 1e-5) << layout;
+    EXPECT_NEAR(number_after(outcome.output, "validation loss "), trained, 1e-5) << layout;
   }
 }
 

@@ -92,13 +92,13 @@ TEST_F(Supervised, KeepsTheLayoutThatTheJobChose) {
   stop();
   const auto mesh = [&](Index attempt) {
     const std::string log = read_text(paths().attempt(attempt) + "/output.log");
-    const std::size_t begin = log.find("# pipeline ");
+    const std::size_t begin = log.find("] pipeline ");
     return begin == std::string::npos ? log : log.substr(begin, log.find('\n', begin) - begin);
   };
   EXPECT_THAT(mesh(1), EndsWith(" = 4 ranks"));
   EXPECT_EQ(mesh(2), mesh(1));
   EXPECT_THAT(read_text(paths().attempt(2) + "/output.log"),
-              ContainsRegex("# plan: the layout of step [0-9]+ of .* is kept"));
+              ContainsRegex("plan: the layout of step [0-9]+ of .* is kept"));
 }
 
 TEST_F(Supervised, SurvivesTheDeathOfItsSupervisor) {

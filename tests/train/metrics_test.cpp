@@ -269,7 +269,7 @@ TEST(MetricsFile, AFullFileSystemIsAnError) {
 
 TEST(Reporter, PrintsOneLineAnIntervalWithMeansOverIt) {
   const Log log(0, LogLevel::info);
-  Reporter reporter(log, {4, 2, 1e8, false});
+  Reporter reporter(log, {4, 2, 1e8, {}});
   testing::internal::CaptureStdout();
   reporter.begin(2e10);
   EXPECT_THAT(testing::internal::GetCapturedStdout(), HasSubstr("GEMM peak"));
@@ -287,9 +287,24 @@ TEST(Reporter, PrintsOneLineAnIntervalWithMeansOverIt) {
       "       2    5.123457  1.0000e-01  3.0000e-04     15.0    136533       33.3   0:00:00\n");
 }
 
+TEST(Reporter, ProgressFitsItsTerminal) {
+  const auto shown = [](int columns, Index step = 10000, Index steps = 20000) {
+    std::array<char, 128> line{};
+    return std::string(show_progress(line, columns, step, steps, 2.4433, 3723));
+  };
+  EXPECT_EQ(shown(60), "[=========         ] 10000/20000  loss 2.4433  left 1:02:03");
+  EXPECT_EQ(shown(51), "10000/20000  loss 2.4433  left 1:02:03");
+  EXPECT_EQ(shown(30), "10000/20000  loss 2.4433  lef");
+  EXPECT_EQ(shown(1), "");
+  EXPECT_EQ(shown(200, 7, 7).substr(0, 42), "[" + std::string(40, '=') + "]");
+  for (int columns = 1; columns < 300; ++columns)
+    for (const Index step : {Index{1}, Index{9999}, Index{1} << 40})
+      EXPECT_LT(shown(columns, step, Index{1} << 40).size(), static_cast<std::size_t>(columns));
+}
+
 TEST(Reporter, AlwaysPrintsSkippedStepsEvaluationsAndTheLast) {
   const Log log(0, LogLevel::info);
-  Reporter reporter(log, {3, 100, 0, false});
+  Reporter reporter(log, {3, 100, 0, {}});
   testing::internal::CaptureStdout();
   StepMetrics m = example();
   m.step = 1;
@@ -310,7 +325,7 @@ TEST(Reporter, AlwaysPrintsSkippedStepsEvaluationsAndTheLast) {
 
 std::string line_of_skipped_step(double loss, double grad_norm) {
   const Log log(0, LogLevel::info);
-  Reporter reporter(log, {3, 100, 0, false});
+  Reporter reporter(log, {3, 100, 0, {}});
   StepMetrics m = example();
   m.skipped = true;
   m.loss = loss;

@@ -87,7 +87,7 @@ TEST(StoppingFit, SaysOnceBeforeItStopsThatItWill) {
     fit(voter, 3, folder / "metrics.jsonl", outcome, LogLevel::info);
     const std::string output = testing::internal::GetCapturedStdout();
     const std::string stopping =
-        (voter == 0 ? "# SIGTERM" : "# another rank was asked to stop") +
+        (voter == 0 ? "] SIGTERM" : "] another rank was asked to stop") +
         std::string(": stopping after step 3; the newest state will be saved\n");
     const std::size_t first = output.find(stopping);
     ASSERT_NE(first, std::string::npos) << output;
@@ -117,7 +117,7 @@ TEST(StoppingFit, SaysSoInTheStepInWhichItIsAsked) {
     EXPECT_EQ(trainer.steps_done(), 1);
   });
   const std::string output = testing::internal::GetCapturedStdout();
-  const std::size_t said = output.find("# SIGUSR1: stopping after step 1;"),
+  const std::size_t said = output.find("] SIGUSR1: stopping after step 1;"),
                     row = output.find("\n       1 ");  // of the step that has ended
   ASSERT_NE(said, std::string::npos) << output;
   ASSERT_NE(row, std::string::npos) << output;

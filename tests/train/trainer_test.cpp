@@ -281,7 +281,7 @@ TEST(Trainer, SharedParametersAreInTheDebugLog) {
     return output;
   };
   EXPECT_THAT(log_of(LogLevel::debug),
-              HasSubstr("# parameters that several ops share: 'same.weight' (same/linear, "
+              HasSubstr("parameters that several ops share: 'same.weight' (same/linear, "
                         "same/linear#2), 'same.bias' (same/linear, same/linear#2)\n"));
   EXPECT_THAT(log_of(LogLevel::info), testing::Not(HasSubstr("several ops share")));
 }

@@ -2,6 +2,7 @@
 // writes. Nothing here allocates after construction.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -82,14 +83,20 @@ class MetricsFile {
 struct ReporterOptions {
   Index train_iters = 0;
   Index log_interval = 1;
-  double flops_per_step = 0;  // of all ranks, without recomputation
-  bool progress_bar = false;  // true only where rank 0 writes to a terminal
+  double flops_per_step = 0;     // of all ranks, without recomputation
+  std::function<int()> columns;  // of the terminal that shows progress, now; 0 or empty: none
 };
+
+/// "[=====     ] 252/1500  loss 2.4433  left 0:03:22" into `line`, at most columns - 1 characters:
+/// a bar of up to 40 columns that is left out where it would have fewer than 10, then the end of
+/// the text. Returns what it has written. Allocates nothing.
+std::string_view show_progress(std::span<char> line, int columns, Index step, Index steps,
+                               double loss, double seconds_left);
 
 /// One line per interval: the loss of its last step, times and rates as means over it.
 class Reporter {
  public:
-  Reporter(const Log& log, const ReporterOptions& options);
+  Reporter(const Log& log, ReporterOptions options);
   /// The head of the table; before the first line. `peak_flops`: GEMM rate of all ranks together,
   /// of which lines show the share; 0: unknown.
   void begin(double peak_flops);

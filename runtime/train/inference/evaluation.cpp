@@ -47,7 +47,7 @@ std::vector<EvaluationMetrics> evaluate_parts(Context& context, Trainer& trainer
   const std::unique_ptr<MetricsFile> file = open_metrics(context);
   std::vector<EvaluationMetrics> all;
   const auto add = [&](EvaluationMetrics found, const std::string& of) {
-    context.log().info(str(of, ": ", found.describe(), ", over ", found.targets, " targets"));
+    context.log().result(str(of, ": ", found.describe(), ", over ", found.targets, " targets"));
     agree_or_stop(context.host(), [&] { file->append(found); });
     all.push_back(std::move(found));
   };

@@ -96,10 +96,11 @@ void generate_texts(Context& context, Trainer& trainer, const GptOptions& gpt,
       output->add(line_of(prompts[i], tokens, data::with_replacements(text), stopped));
     });
     if (gpt.output.empty()) {
-      context.log().info(prompts.size() == 1
-                             ? std::string("generated text:")
-                             : str("generated text ", i + 1, " of ", prompts.size(), ":"));
-      context.log().line(data::with_replacements(prompts[i].text + text));
+      if (prompts.size() > 1)
+        context.log().result(str("generated text ", i + 1, " of ", prompts.size(), ":"));
+      else
+        context.log().info("generated text:");
+      context.log().result(data::with_replacements(prompts[i].text + text));
     } else if (Clock::now() >= next_line || i + 1 == prompts.size()) {
       next_line = Clock::now() + between_lines;
       context.log().info(

@@ -9,17 +9,6 @@
 #include "launch/supervisor/machine/processes.h"
 
 namespace trireme::calibrate {
-namespace {
-
-/// Beside this program.
-std::string program_path() {
-  const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  const std::string path = (here / "trireme_calibrate").string();
-  require(supervisor::is_executable(path), path, " is not there: it is installed with trireme");
-  return path;
-}
-
-}  // namespace
 
 bool is_progress(std::string_view line) {
   const std::size_t digits = std::min(line.find_first_not_of(' '), line.size());
@@ -32,7 +21,8 @@ void calibrate(const Request& request, const supervisor::EndSignals& signals,
                const std::function<void(std::string_view)>& take_line) {
   constexpr double limit_s = 300;  // it takes less than 60 where nothing else runs
   std::vector<std::string> words = request.mpirun;
-  words.insert(words.end(), {"-np", str(request.ranks), program_path()});
+  words.insert(words.end(),
+               {"-np", str(request.ranks), supervisor::program_of_trireme("trireme_calibrate")});
   words.insert(words.end(), request.options.begin(), request.options.end());
   words.insert(words.end(), {"--profile", std::filesystem::absolute(request.file).string(),
                              "--micro-batch-size", "1", "--global-batch-size", str(request.ranks)});

@@ -125,12 +125,7 @@ std::vector<Alone> measure_alone(const Launch& launch) {
 
 }  // namespace
 
-std::string program_path() {
-  const std::string path =
-      (fs::read_symlink("/proc/self/exe").parent_path() / "trireme_preflight").string();
-  require(supervisor::is_executable(path), path, " is not there: it is installed with trireme");
-  return path;
-}
+std::string program_path() { return supervisor::program_of_trireme("trireme_preflight"); }
 
 std::optional<Report> measure(const Launch& launch, std::string& why) {
   if (launch.signals != nullptr && launch.signals->came()) return std::nullopt;

@@ -28,8 +28,7 @@ ReporterOptions reporter_options(const Context& context, const PlannedTraining& 
   ReporterOptions reports;
   reports.train_iters = o.train_iters;
   reports.log_interval = o.log_interval;
-  if (host.rank() == 0 && o.log_level != LogLevel::quiet)
-    reports.columns = terminal_columns;
+  if (host.rank() == 0 && o.log_level != LogLevel::quiet) reports.columns = terminal_columns;
   reports.flops_per_step = sum_over_ranks(
       host, plan.train.model().flops() * static_cast<double>(context.micro_batches()));
   return reports;

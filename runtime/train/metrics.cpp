@@ -193,8 +193,8 @@ Reporter::Reporter(const Log& log, ReporterOptions options)
 
 void Reporter::begin(double peak_flops) {
   peak_flops_ = peak_flops;
-  log_.line("#   step        loss   grad norm          lr     step    tokens  GEMM peak      left");
-  log_.line("#                                                [ms]     [1/s]        [%] [h:mm:ss]");
+  log_.line("#   step       loss  grad norm         lr    step   tokens  GEMM      left");
+  log_.line("#                                            [ms]    [1/s]   [%] [h:mm:ss]");
 }
 
 void Reporter::step(const StepMetrics& metrics) {
@@ -225,7 +225,7 @@ void Reporter::print_line(const StepMetrics& m) {
   const double share = peak_flops_ > 0 && seconds > 0 ? flops / seconds / peak_flops_ : 0;
   const HoursLeft left(seconds_left(m.step));
   Line line;
-  line.add("{:8} {:>11.6f} {:>11.4e} {:11.4e} {:8.1f} {:9.0f} {:10.1f} {:3}:{:02}:{:02}", m.step,
+  line.add("{:8} {:>10.6f} {:>10.4e} {:10.4e} {:7.1f} {:8.0f} {:5.1f} {:3}:{:02}:{:02}", m.step,
            without_sign_of_nan(m.loss), without_sign_of_nan(m.grad_norm), m.lr,
            interval_ms_ / static_cast<double>(interval_steps_), rate, 100 * share, left.hours,
            left.minutes, left.seconds);
@@ -235,7 +235,7 @@ void Reporter::print_line(const StepMetrics& m) {
   };
   add_metrics("  ", m.metrics);
   if (m.skipped) line.add("  skipped: {}", why_skipped(m));
-  if (m.valid_loss) line.add("  validation loss {:.6f}", without_sign_of_nan(*m.valid_loss));
+  if (m.valid_loss) line.add("  valid {:.6f}", without_sign_of_nan(*m.valid_loss));
   add_metrics(", ", m.valid_metrics);
   log_.line(line.text());
   interval_steps_ = interval_targets_ = 0;

@@ -80,7 +80,7 @@ class Stopping : public testing::Test {
       std::istringstream lines(output());
       int steps = 0;
       for (std::string line; std::getline(lines, line);)
-        steps += line.starts_with("  ") && line.size() > 80;  // of the table
+        steps += line.starts_with("  ") && line.size() > 70;  // of the table
       return steps >= count;
     };
     require(wait_until(done, 90), "no ", count, " steps in 90 s:\n", output());

@@ -27,9 +27,10 @@ TEST(GpuHealth, IsNotWatchedWithoutTheLibraryAndALineSaysWhy) {
   testing::internal::CaptureStdout();
   EXPECT_EQ(watch_gpus({*mesh, *stream}, "GPU-0", true, log), nullptr);
   const std::string line = testing::internal::GetCapturedStdout();
-  EXPECT_THAT(line, AllOf(StartsWith("# ["),
-                          HasSubstr("] GPU health is not watched: /nowhere/libnvidia-ml.so.1: "),
-                          EndsWith("\n")));
+  EXPECT_THAT(line,
+              AllOf(StartsWith("# ["),
+                    testing::HasSubstr("] GPU health is not watched: /nowhere/libnvidia-ml.so.1: "),
+                    EndsWith("\n")));
   EXPECT_EQ(line.find('\n'), line.size() - 1);
   ::unsetenv("TRIREME_NVML");
 }

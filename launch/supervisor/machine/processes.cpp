@@ -150,6 +150,17 @@ ProgramWithOutput start_with_output(const std::vector<std::string>& words) {
 
 bool is_executable(const std::string& word) { return !find_program(word).empty(); }
 
+std::string program_of_trireme(const std::string& name) {
+  const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
+  const std::string path = (here / name).string();
+  if (is_executable(path)) return path;
+  const fs::path build = here.parent_path();
+  require(fs::exists(build / "CMakeCache.txt"), path,
+          " is not there: cmake --install puts it beside trireme");
+  throw Error(path + " is not there; it is built by: cmake --build " + build.string() +
+              " --target programs");
+}
+
 std::vector<pid_t> children_outside(const std::set<pid_t>& sessions, const std::string& spared) {
   std::vector<pid_t> found;
   for (const std::int64_t id : all_processes()) {

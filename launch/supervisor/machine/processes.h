@@ -26,6 +26,8 @@ struct ProgramWithOutput {
 ProgramWithOutput start_with_output(const std::vector<std::string>& words);
 /// Whether a word names an executable, in PATH or by its path.
 bool is_executable(const std::string& word);
+/// The path of a program of trireme's, beside this one. Throws: Error that says how to get it.
+std::string program_of_trireme(const std::string& name);
 
 /// Living children of this process (orphans that it adopted among them) that are in none of these
 /// sessions, and do not have `spared`, "NAME=VALUE", in their environment; zombies are not living.

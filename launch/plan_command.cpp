@@ -1,4 +1,5 @@
 // trireme plan: the fastest layout of a model on a cluster, before there are ranks.
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
@@ -11,6 +12,7 @@
 #include "runtime/interop/hf_config.h"
 #include "runtime/options/check_options.h"
 #include "runtime/options/option_values.h"
+#include "runtime/planner/report/preset_report.h"
 #include "runtime/planner/report/report.h"
 #include "runtime/planner/report/report_json.h"
 #include "runtime/planner/search/calibration.h"
@@ -42,7 +44,9 @@ void declare_tokens(CommandLine& command, double& tokens) {
 }
 
 void declare(CommandLine& command, PlanArguments& words) {
-  command.text("--model", words.model, "PRESET", "preset of train_gpt, such as llama-8b");
+  command.text(
+      "--model", words.model, "PRESET",
+      "preset of train_gpt, such as llama-8b; without a model a table of the presets that fit");
   command.text(
       "--model-config", words.config, "FILE",
       "TOML file of train_gpt (--config); a layout's options that it has stay as they are");
@@ -146,8 +150,6 @@ Question make_question(const CommandLine& command, const PlanArguments& words, P
   question.tokens = words.tokens;
   question.aim.margin = words.margin;
   question.aim.best = std::max(question.aim.best, static_cast<int>(words.tries));
-  if (!command.given("--model") && !command.given("--model-config") && !command.given("--hf"))
-    problems.add("--model PRESET, --model-config FILE or --hf DIR is missing: the model to plan");
   if (command.given("--model") && command.given("--hf"))
     problems.add("--model ", words.model, " beside --hf ", words.hf,
                  ", which says what the model is; leave one of the two out");
@@ -170,6 +172,28 @@ Question make_question(const CommandLine& command, const PlanArguments& words, P
   if (command.given("--explain"))
     read("--explain", words.explain, [&] { question.explain = parse_pins(words.explain); });
   return question;
+}
+
+bool has_model(const CommandLine& command) {
+  return command.given("--model") || command.given("--model-config") || command.given("--hf");
+}
+
+/// Of all presets, where no model is given.
+void check_presets(const CommandLine& command, const Question& question, Problems& problems) {
+  constexpr const char* asks = "--model PRESET, --model-config FILE or --hf DIR is missing: ";
+  if (question.cluster.groups.size() > 1)
+    problems.add(asks, "without it presets are compared on GPUs of one type, and --cluster has ",
+                 question.cluster.groups.size(), " groups");
+  for (const char* option : {"--explain", "--try"})
+    if (command.given(option)) problems.add(asks, option, " is for layouts of one model");
+}
+
+ExitCode plan_all_presets(const Question& question, const PlanArguments& words) {
+  const std::vector<PresetPlan> plans = plan_presets(question, words.batch, words.length);
+  std::cout << (words.json ? to_text(to_json(question, plans)) + '\n' : report(question, plans));
+  const bool fits =
+      std::any_of(plans.begin(), plans.end(), [](const PresetPlan& each) { return each.fits(); });
+  return fits ? ExitCode::success : ExitCode::configuration;
 }
 
 ExitCode plan_unequal(const TrainingTask& task, const Question& question, bool json) {
@@ -306,6 +330,7 @@ int plan(int argc, char** argv) {
           problems.add(
               "words behind -- are options of train_gpt for --calibrate, which is missing");
         question = make_question(command, words, problems);
+        if (!has_model(command)) return check_presets(command, question, problems);
         HfModel model;
         if (!words.hf.empty() && !command.given("--model")) model = read_hf(words.hf, problems);
         Problems of_task;
@@ -334,6 +359,10 @@ int plan(int argc, char** argv) {
       },
       [&] {
         if (command.given("--calibrate")) return calibrate_now(calibration);
+        if (!has_model(command)) {
+          warn(question);
+          return plan_all_presets(question, words);
+        }
         return plan_now(*task, question, words);
       });
 }

@@ -16,7 +16,9 @@
 namespace trireme::test {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 /// The text as one line: it is wrapped at spaces.
@@ -143,8 +145,8 @@ TEST_F(Planned, BadInputIsOneLineEach) {
       {"--cluster somewhere" + rest, "is no file, and no cluster: expected NODESxGPUSxGPU"},
       {"--cluster " + contradiction + rest, "\"gpus\" 8 contradicts \"nodes\" 2 x \"per_node\" 8"},
       {rest, "trireme: --cluster is missing"},
-      {"--cluster 8xH100 --global-batch-size 8",
-       "trireme: --model PRESET, --model-config FILE or --hf DIR is missing"},
+      {"--cluster 8xH100 --try 2",
+       "trireme: --model PRESET, --model-config FILE or --hf DIR is missing: --try is for layouts"},
       {"--cluster 8xH100 --global-batch-size 8 --hf missing", "trireme: --hf missing/config.json"},
       {"--cluster 8xH100 --tokens 10X" + rest,
        "trireme: --tokens 10X: expected a number > 0, such "},
@@ -238,6 +240,14 @@ TEST_F(Planned, OfUnequalGpusRefusesWhatItDoesNotKnowInOneLine) {
     EXPECT_EQ(std::count(found.errors.begin(), found.errors.end(), '\n'), 1) << found.errors;
     EXPECT_EQ(found.output, "");
   }
+}
+
+TEST_F(Planned, WithoutAModelNamesThePresetsThatFit) {
+  const OutcomeApart found = plan("--cluster 1x4090 --price 0.35 --pin chunks=8");
+  EXPECT_EQ(found.exit_code, 0) << found.errors;
+  EXPECT_THAT(found.output, HasSubstr("\ngpt2-124m "));
+  EXPECT_THAT(found.output, Not(HasSubstr("\nllama-8b ")));
+  EXPECT_THAT(as_one_line(found.output), ContainsRegex("do not fit .*llama-8b \\(needs "));
 }
 
 TEST_F(Planned, LayoutsAreExplained) {

@@ -224,6 +224,7 @@ TEST_F(AnswerTest, HasTheSameMpirunLineInJson) {
 }
 
 TEST(Figures, ShowTimesInTheUnitThatPeopleUse) {
+  EXPECT_EQ(show_hours(0.01), "36 s");
   EXPECT_EQ(show_hours(0.5), "30.0 min");
   EXPECT_EQ(show_hours(43.12), "43.1 h");
   EXPECT_EQ(show_hours(9600.5), "400 days");

@@ -26,6 +26,7 @@ std::string shell_word(const std::string& word) {
 }  // namespace
 
 std::string show_count(double count) {
+  if (count >= 1e12) return fmt::format("{:.2f} T", count / 1e12);
   if (count >= 1e9) return fmt::format("{:.1f} B", count / 1e9);
   return fmt::format("{:.{}f} M", count / 1e6, count < 1e7 ? 1 : 0);
 }
@@ -45,11 +46,17 @@ std::string show_seconds(double seconds) {
 }
 
 std::string show_hours(double hours) {
-  constexpr double minutes = 60, day = 24, exact = 100;
+  constexpr double minutes = 60, seconds = 3600, day = 24, exact = 100;
+  if (hours < 1 / minutes) return fmt::format("{:.0f} s", seconds * hours);
   if (hours < 1) return fmt::format("{:.1f} min", minutes * hours);
   if (hours < 2 * day) return fmt::format("{:.1f} h", hours);
   const double days = hours / day;
   return (days < exact ? fmt::format("{:.1f}", days) : in_thousands(days)) + " days";
+}
+
+std::string show_cost(double cost) {
+  constexpr double exact = 100;  // below it cents count
+  return cost < exact ? fmt::format("{:.2f}", cost) : in_thousands(cost);
 }
 
 std::string shell_command(const std::vector<std::string>& words) {

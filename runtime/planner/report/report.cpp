@@ -28,7 +28,7 @@ std::string table(const TrainingTask& task, const Question& question, const Answ
                show_seconds(each.time.total), in_thousands(figures.tokens_per_s),
                fmt::format("{:.0f} %", percent * figures.mfu), show_bytes(each.bytes),
                fmt::format("{:.1f} %", percent * figures.bubble), show_hours(figures.hours),
-               in_thousands(figures.cost)});
+               show_cost(figures.cost)});
   }
   return table.text();
 }
@@ -245,8 +245,8 @@ std::string notes(const TrainingTask& task, const Cluster& cluster, const Figure
                     in_thousands(figures.energy_kwh));
   text += wrapped(
       fmt::format("MFU         of the peak in {}; a token counts 6 x parameters + 6 x layers x "
-                  "width x sequence = {:.3g} GFLOP: the causal half of attention, nothing twice",
-                  task.options().bf16 ? "bf16" : "f32", task.model().flops_per_token() / giga),
+                  "width x sequence FLOPs: the causal half of attention, nothing twice",
+                  task.options().bf16 ? "bf16" : "f32"),
       12);
   if (predicted)
     text += wrapped(

@@ -39,12 +39,6 @@ void add_plan(const TrainingTask& task, const Question& question, const Evaluate
   to.emplace_back("ranks", std::move(ranks));
 }
 
-Json evaluated_to_json(const TrainingTask& task, const Question& question, const Evaluated& made) {
-  Json::Object all{{"layout", to_json(made.layout)}};
-  add_plan(task, question, made, all);
-  return all;
-}
-
 Json candidates_to_json(const TrainingTask& task, const Question& question,
                         const SearchResult& result) {
   Json::Array all;
@@ -83,6 +77,12 @@ Json tried_to_json(const Answer& answer) {
 
 }  // namespace
 
+Json to_json(const TrainingTask& task, const Question& question, const Evaluated& made) {
+  Json::Object all{{"layout", to_json(made.layout)}};
+  add_plan(task, question, made, all);
+  return all;
+}
+
 Json to_json(const Layout& layout) {
   return Json::Object{{"tp", layout.tensor},
                       {"pp", layout.pipeline},
@@ -116,7 +116,7 @@ Json to_json(const Cluster& cluster) {
 Json to_json(const TrainingTask& task, const Question& question, const Answer& answer) {
   Json::Array best;
   for (const std::size_t each : answer.result.best)
-    best.push_back(evaluated_to_json(task, question, answer.result.evaluated[each]));
+    best.push_back(to_json(task, question, answer.result.evaluated[each]));
   Json::Object all{{"format", 1},
                    {"version", version()},
                    {"parameters", task.model().parameter_count()},
@@ -140,13 +140,12 @@ Json to_json(const TrainingTask& task, const Question& question, const Answer& a
     levers.emplace_back(Json::Object{{"change", lever.change}, {"step_s", lever.seconds}});
   all.emplace_back("levers", std::move(levers));
   if (answer.least_need)
-    all.emplace_back("least_need", evaluated_to_json(task, question, *answer.least_need));
+    all.emplace_back("least_need", to_json(task, question, *answer.least_need));
   if (answer.fit) {
     all.emplace_back("fits_on_gpus", answer.fit->gpus);
     all.emplace_back("fit", to_json(answer.fit->layout.layout));
   }
-  if (answer.explained)
-    all.emplace_back("explained", evaluated_to_json(task, question, *answer.explained));
+  if (answer.explained) all.emplace_back("explained", to_json(task, question, *answer.explained));
   return all;
 }
 

@@ -13,6 +13,8 @@ namespace trireme::planner {
 /// `command` where there are some. docs/how-to/plan.md explains the members.
 Json to_json(const TrainingTask& task, const Question& question, const Answer& answer);
 
+/// One layout: its times, figures and bytes.
+Json to_json(const TrainingTask& task, const Question& question, const Evaluated& made);
 Json to_json(const Layout& layout);
 Json to_json(const Cluster& cluster);
 

@@ -16,11 +16,6 @@
 namespace trireme::planner {
 namespace {
 
-std::string show_cost(double cost) {
-  constexpr double exact = 100;  // below it cents count
-  return cost < exact ? fmt::format("{:.2f}", cost) : in_thousands(cost);
-}
-
 /// Each line begins with #.
 std::string as_comment(std::string lines) {
   for (std::size_t end = 0; (end = lines.find("\n ", end)) != std::string::npos;)

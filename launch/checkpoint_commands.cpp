@@ -1,13 +1,13 @@
 // trireme checkpoint: lists, shows, verifies, compares, exports and prunes checkpoints. Exit code
 // 0: all is well (diff: equal), 1: something is not, 64: the command was wrong.
 #include <chrono>
-#include <filesystem>
 #include <iostream>
 #include <limits>
 
 #include "launch/commands.h"
 #include "launch/step_arguments.h"
 #include "runtime/interop/export.h"
+#include "runtime/options/check_options.h"
 #include "runtime/store/lease/lease.h"
 
 namespace trireme {
@@ -165,8 +165,7 @@ int export_file(int argc, char** argv) {
       command, argc, argv,
       [&](Problems& problems) {
         if (output.empty()) problems.add("--output is missing: the safetensors file to write");
-        if (std::filesystem::exists(output))
-          problems.add("--output ", output, ": exists already; remove it, or give another name");
+        options::check_output("--output", output, outputs::new_file, problems);
       },
       [&] {
         Progress progress(output);

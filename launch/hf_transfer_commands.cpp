@@ -14,11 +14,15 @@
 #include "launch/commands.h"
 #include "launch/export_tokenizer.h"
 #include "launch/step_arguments.h"
+#include "runtime/core/output/output_file.h"
 #include "runtime/core/text/one_line.h"
 #include "runtime/interop/export.h"
 #include "runtime/interop/hf_files.h"
 #include "runtime/interop/import.h"
+#include "runtime/interop/model_files.h"
+#include "runtime/options/check_options.h"
 #include "runtime/options/field_names.h"
+#include "runtime/store/steps.h"
 
 namespace trireme {
 namespace {
@@ -51,6 +55,21 @@ Manifest head_of(const interop::ModelFiles& model) {
   return head;
 }
 
+void check_run_to_write(const std::string& run, const std::string& model, Problems& problems) {
+  options::check_directory("--output", run, problems);
+  if (run.empty() || !problems.empty()) return;
+  if (same_place(run, model))
+    problems.add("--output ", run, " is the directory of the model; give another one");
+  else
+    try {
+      interop::check_kept_place(run);
+      if (!list_steps(run).empty())
+        problems.add("--output ", run, ": has steps already; import into another directory");
+    } catch (const Error& error) {
+      problems.add("--output ", run, ": ", error.what());
+    }
+}
+
 int import(int argc, char** argv) {
   std::string directory, output;
   interop::ModelFiles model;
@@ -66,6 +85,7 @@ int import(int argc, char** argv) {
       command, argc, argv,
       [&](Problems& problems) {
         if (output.empty()) problems.add("--output is missing: the directory of the run to write");
+        check_run_to_write(output, directory, problems);
         if (!problems.empty()) return;
         try {
           model = interop::open_model(directory);
@@ -152,7 +172,9 @@ int export_directory(int argc, char** argv) {
       [&](Problems& problems) {
         if (output.empty()) problems.add("--output is missing: the directory to write");
         output = without_slashes_at_the_end(output);
-        if (std::filesystem::exists(output))
+        options::check_directory("--output", output, problems);
+        std::error_code missing;
+        if (problems.empty() && std::filesystem::exists(output, missing))
           problems.add("--output ", output, ": exists already; remove it, or give another name");
       },
       [&] { return write_model_of(run, output, tokenizer, threads, options); });

@@ -213,16 +213,6 @@ void check_mpirun(const PlanArguments& words, Problems& problems) {
     problems.add("--mpirun '", words.mpirun, "': there is no such program");
 }
 
-/// The file of --calibrate, which is written once all is measured.
-void check_profile_file(const std::string& file, Problems& problems) {
-  std::error_code ignored;
-  if (file.empty() || std::filesystem::is_directory(file, ignored))
-    problems.add("--calibrate '", file, "' is no file; expected one such as cpu.json");
-  else if (const std::string wrong = options::why_not_writable(options::parent_directory(file));
-           !wrong.empty())
-    problems.add("--calibrate ", file, ": ", wrong);
-}
-
 /// `more`: behind --, of train_gpt.
 void check_calibration(const CommandLine& command, const PlanArguments& words,
                        const std::vector<std::string>& more, calibrate::Request& request,
@@ -232,7 +222,7 @@ void check_calibration(const CommandLine& command, const PlanArguments& words,
   request.mpirun = supervisor::words_in(words.mpirun);
   request.options = training_words(command, words);
   request.options.insert(request.options.end(), more.begin(), more.end());
-  check_profile_file(words.calibrate, problems);
+  options::check_output("--calibrate", words.calibrate, outputs::device_profile, problems);
   if (!command.given("--ranks"))
     problems.add("--ranks is missing: --calibrate measures with as many as a job will have");
   check_mpirun(words, problems);

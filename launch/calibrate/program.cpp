@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
+#include <optional>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -20,7 +20,9 @@
 #include "launch/calibrate/links.h"
 #include "launch/calibrate/loops.h"
 #include "launch/calibrate/products.h"
+#include "runtime/options/check_options.h"
 #include "runtime/planner/profile_json.h"
+#include "runtime/store/write/unfinished.h"
 
 namespace trireme::calibrate {
 namespace {
@@ -164,17 +166,6 @@ void set_attention_shares(DType compute, planner::Profile& profile) {
   profile.attention_backward = sums[1] / counts[1];
 }
 
-void write(const std::string& file, const std::string& text) {
-  const std::string unfinished = file + ".tmp";
-  {
-    std::ofstream out(unfinished, std::ios::binary);
-    out << text;
-    out.flush();
-    require(out.good(), "--profile ", file, ": cannot be written");
-  }
-  std::filesystem::rename(unfinished, file);
-}
-
 void calibrate(const Context& context, const Given& given) {
   const Nodes nodes = find_nodes(context.host());
   const Progress say(context);
@@ -193,8 +184,12 @@ void calibrate(const Context& context, const Given& given) {
   profile.op_seconds = op_seconds(context, timer);
   const Index samples = context.device().kind() == DeviceKind::cuda ? 4 : 2;
   budget.next(weights::loops);  // some steps of training, which take as long as they take
+  std::optional<HeldPath> folder;
+  if (context.host().rank() == 0)
+    folder.emplace(HeldPath::Kind::private_directory,
+                   (std::filesystem::temp_directory_path() / "trireme-calibrate-").string(), "");
   measure_loops(context, models_to_train(context, given, profile), given.has_model ? 1 : samples,
-                given.output + ".ops", profile);
+                folder ? folder->path() + "/ops.json" : "of rank 0", profile);
   say(fmt::format("memory: copies {:.1f} GB/s, {} ops; an op without work {:.2f} us",
                   profile.bytes_per_s / 1e9, profile.loops.size(), profile.op_seconds * 1e6));
   measure_links(context, timer, nodes, budget.next(weights::links), profile);
@@ -206,8 +201,10 @@ void calibrate(const Context& context, const Given& given) {
         std::max(profile.node.bytes_per_s, profile.across.bytes_per_s) / 1e9, profile.contention));
   profile.spread = timer.spread();
   if (context.host().rank() == 0)
-    write(given.output, planner::text_of(profile, fmt::format("{:%Y-%m-%d}",
-                                                              fmt::localtime(std::time(nullptr)))));
+    write_output(
+        given.output,
+        planner::text_of(profile, fmt::format("{:%Y-%m-%d}", fmt::localtime(std::time(nullptr)))),
+        outputs::device_profile);
   constexpr double quiet = 0.1;
   say(fmt::format(
       "{}: repeats differ by {:.1f} %{}", given.output, 100 * profile.spread,
@@ -239,6 +236,7 @@ int run_program(int argc, char** argv) {
     given.has_type = command.given("--bf16");
     given.has_model = command.given("--model") || command.given("--num-layers");
     if (given.output.empty()) problems.add("--profile FILE is missing");
+    options::check_output("--profile", given.output, outputs::device_profile, problems);
   };
   return run(argc, argv, application, [&](Context& context) {
     Options options = context.options();

@@ -1,13 +1,10 @@
 // trireme preflight: measures nodes before a job uses them, and names those that are bad.
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <iostream>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "launch/preflight/baseline.h"
 #include "launch/preflight/commands.h"
@@ -18,7 +15,10 @@
 #include "launch/supervisor/machine/hosts_of_scheduler.h"
 #include "launch/supervisor/machine/processes.h"
 #include "launch/supervisor/machine/run_directory.h"
+#include "runtime/core/parse_number.h"
 #include "runtime/core/process/host_name.h"
+#include "runtime/options/check_options.h"
+#include "runtime/store/write/unfinished.h"
 
 namespace trireme::preflight {
 namespace {
@@ -106,12 +106,11 @@ void check(PreflightArguments& given, const CommandLine& command, Problems& prob
         throw Error(str("--against ", given.against, ": ", error.what()));
       }
     });
-  if (!given.json.empty()) {
-    const std::string folder = std::filesystem::absolute(given.json).parent_path().string();
-    if (::access(folder.c_str(), W_OK) != 0)
-      problems.add("--json ", given.json, ": ", folder,
-                   " cannot be written to: ", std::strerror(errno));
-  }
+  std::error_code missing;
+  if (std::filesystem::exists(std::filesystem::symlink_status(given.run_dir, missing)))
+    options::check_directory("--run-dir", given.run_dir, problems);
+  options::check_output("--json", given.json, outputs::preflight, problems);
+  options::check_outputs_differ({{"--json", given.json}}, {{"--against", given.against}}, problems);
   problems.collect([] { program_path(); });
 }
 
@@ -140,7 +139,7 @@ Index gpus_of(const Report& report, Launch& launch) {
   std::vector<supervisor::Host> with_gpus;
   for (const Node& node : report.nodes) {
     const auto fact = node.facts.find("gpus");
-    const Index gpus = fact == node.facts.end() ? 0 : std::stoll(fact->second);
+    const Index gpus = fact == node.facts.end() ? 0 : parse_number<Index>(fact->second).value_or(0);
     if (gpus == 0) continue;
     least = least == 0 ? gpus : std::min(least, gpus);
     for (const supervisor::Host& host : launch.hosts)
@@ -184,7 +183,7 @@ int measure_and_judge(PreflightArguments& given) {
   findings.insert(findings.end(), warnings.begin(), warnings.end());
   std::cout << table(report, findings);
   if (!given.json.empty())
-    supervisor::replace_file(given.json, to_text(json_of(report, findings)) + "\n");
+    write_output(given.json, to_text(json_of(report, findings)) + "\n", outputs::preflight);
   return any_bad(findings) ? some_node_is_bad : 0;
 }
 

@@ -11,6 +11,7 @@
 #include "launch/preflight/stopwatch.h"
 #include "runtime/store/checksum.h"
 #include "runtime/store/file.h"
+#include "runtime/store/write/held_path.h"
 
 namespace trireme::preflight {
 namespace {
@@ -18,19 +19,13 @@ namespace {
 namespace fs = std::filesystem;
 constexpr double longest_s = 10;  // of writing, and of reading
 
-/// A file that is removed in any case.
+/// A directory for files, removed with them in any case.
 struct Scratch {
   Scratch(const std::string& directory, const std::string& host)
-      : path(directory + "/.trireme-preflight-" + host) {
-    remove_file(path);
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove(path, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  std::string path;
+      : held(HeldPath::Kind::private_directory, directory + "/.trireme-preflight-" + host + "-",
+             "") {}
+  std::string file(const char* name) const { return held.path() + "/" + name; }
+  HeldPath held;
 };
 
 }  // namespace
@@ -44,16 +39,17 @@ std::string existing_part_of(const std::string& directory) {
 
 double commit_seconds(const std::string& directory, const std::string& host) {
   const std::string where = existing_part_of(directory);
-  const Scratch file(where, host), renamed(where, host + "-renamed");
+  const Scratch scratch(where, host);
+  const std::string file = scratch.file("file"), renamed = scratch.file("renamed");
   constexpr int times = 3;
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < times; ++i) {
     const Stopwatch watch;
-    write_whole(file.path, "trireme preflight\n");
-    rename_path(file.path, renamed.path);
-    sync_directory(where);
+    write_whole(file, "trireme preflight\n");
+    rename_path(file, renamed);
+    sync_directory(scratch.held.path());
     best = std::min(best, watch.seconds());
-    remove_file(renamed.path);
+    remove_file(renamed);
   }
   return best;
 }
@@ -61,6 +57,7 @@ double commit_seconds(const std::string& directory, const std::string& host) {
 DiskSpeed measure_disk(const std::string& directory, const std::string& host) {
   constexpr Index bytes = Index{64} << 20, part = Index{4} << 20;
   const Scratch scratch(directory, host + "-speed");
+  const std::string path = scratch.file("file");
   const Buffer data = allocate_host(part);
   for (Index i = 0; i < part; ++i) data.data()[i] = static_cast<std::byte>((i * 31) >> 3);
   const Checksum expected = checksum(data.data(), part);
@@ -68,7 +65,7 @@ DiskSpeed measure_disk(const std::string& directory, const std::string& host) {
   constexpr double mb = 1e6;
   Index written = 0;
   {
-    File file = File::create(scratch.path, Caching::direct);
+    File file = File::create(path, Caching::direct);
     const Stopwatch watch;
     for (; written < bytes && (written == 0 || watch.seconds() < longest_s); written += part)
       file.write_at(written, data.data(), part);
@@ -76,13 +73,13 @@ DiskSpeed measure_disk(const std::string& directory, const std::string& host) {
     file.close();
     speed.write_mb_per_s = static_cast<double>(written) / mb / watch.seconds();
   }
-  const File file = File::open(scratch.path, Caching::direct);
+  const File file = File::open(path, Caching::direct);
   const Stopwatch watch;
   Index at = 0;
   for (; at < written && (at == 0 || watch.seconds() < longest_s); at += part) {
     std::memset(data.data(), 0, static_cast<std::size_t>(part));
     require(file.read_at(at, data.data(), part) == part && checksum(data.data(), part) == expected,
-            scratch.path, ": other bytes are read than were written");
+            path, ": other bytes are read than were written");
   }
   speed.read_mb_per_s = static_cast<double>(at) / mb / watch.seconds();
   return speed;

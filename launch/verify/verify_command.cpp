@@ -1,18 +1,16 @@
 // trireme verify: proves a layout right against one rank.
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <iostream>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "launch/supervisor/commands/commands.h"
 #include "launch/supervisor/machine/processes.h"
 #include "launch/verify/commands.h"
 #include "launch/verify/verify.h"
+#include "runtime/core/output/output_file.h"
 
 namespace trireme::verify {
 namespace {
@@ -57,8 +55,9 @@ void check(VerifyArguments& given, const CommandLine& command, const Words& prog
   if (!command.given("--ranks"))
     problems.add("--ranks is missing: the number of ranks of the layout");
   const std::string& directory = given.request.directory;
-  if (::access(directory.c_str(), W_OK | X_OK) != 0)
-    problems.add("--directory ", directory, ": cannot be written to: ", std::strerror(errno));
+  std::string wrong = why_no_output_directory(directory);
+  if (wrong.empty()) wrong = why_not_writable(directory);  // it is not made
+  if (!wrong.empty()) problems.add("--directory ", directory, ": ", wrong);
   given.request.program = program;
   if (program.empty())
     problems.add(

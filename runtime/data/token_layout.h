@@ -10,6 +10,7 @@
 #pragma once
 
 #include <bit>
+#include <string>
 
 #include "trireme/data/token_file.h"
 
@@ -44,3 +45,13 @@ auto with_type(TokenType type, F&& f) {
 }
 
 }  // namespace trireme::data::token_layout
+
+namespace trireme::data {
+
+/// What another program has written is not replaced. A file of tokens has no mark of its own: it is
+/// one where it has an index, a sidecar, or the beginnings that a writer which was killed has left.
+/// `sidecar`: one is to be written too. Throws: Error "PATH: WHY" where a file, or an unfinished
+/// one, is not of this program.
+void check_token_outputs(const std::string& prefix, bool sidecar);
+
+}  // namespace trireme::data

@@ -1,6 +1,7 @@
 // Implements TokenFileWriter (trireme/data/token_file.h).
 // TokenFileWriter: tokens go to disk as they come; only the length of each document is kept in
 // memory.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -18,6 +19,7 @@
 #include "trireme/core/error.h"
 #include "trireme/data/token_file.h"
 
+#include "runtime/core/output/output_file.h"
 #include "runtime/core/require_call.h"
 #include "runtime/data/prepare/sidecar.h"
 #include "runtime/data/token_layout.h"
@@ -175,7 +177,40 @@ class Folder {
   Descriptor directory_;
 };
 
+void require_output(const std::string& path, const OutputKind& kind) {
+  const std::string wrong = why_no_output(path, kind);
+  require(wrong.empty(), path, ": ", wrong);
+}
+
+/// Whether a file without a mark of its own has none of the files by which it is known. Another
+/// process may begin or finish meanwhile, so it is looked at twice.
+bool is_foreign(const std::string& path, const std::vector<std::string>& known_by) {
+  const auto there = [](const std::string& name) {
+    std::error_code unknown;
+    return std::filesystem::exists(std::filesystem::symlink_status(name, unknown));
+  };
+  for (int look = 0; look < 2; ++look)
+    if (!there(path) || std::any_of(known_by.begin(), known_by.end(), there)) return false;
+  return true;
+}
+
 }  // namespace
+
+void data::check_token_outputs(const std::string& prefix, bool with_sidecar) {
+  const std::string bin = prefix + ".bin", index = prefix + ".idx", sidecar = sidecar_path(prefix);
+  const std::string unfinished = ".tmp", begun = index + unfinished;
+  require_output(index, outputs::token_index);
+  require_output(begun, outputs::token_index);
+  if (with_sidecar) require_output(sidecar, outputs::token_sidecar);
+  const auto check = [](const std::string& path, const std::vector<std::string>& known_by) {
+    require_output(path, outputs::numbers);
+    require(!is_foreign(path, known_by), path, ": exists, and has no index ", known_by.back(),
+            ": it may be of another program; remove it, or give another name");
+  };
+  check(bin, {begun, sidecar, index});
+  check(bin + unfinished, {begun});
+  if (with_sidecar) check(sidecar + unfinished, {begun});
+}
 
 struct TokenFileWriter::State {
   std::string prefix;
@@ -214,7 +249,7 @@ struct TokenFileWriter::State {
 };
 
 TokenFileWriter::TokenFileWriter(const std::string& prefix, TokenType type)
-    : state_(std::make_unique<State>(prefix, type)) {}
+    : state_((check_token_outputs(prefix, false), std::make_unique<State>(prefix, type))) {}
 TokenFileWriter::~TokenFileWriter() = default;
 
 void TokenFileWriter::add(std::span<const std::int64_t> tokens) { state_->add(tokens); }

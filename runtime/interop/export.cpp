@@ -168,7 +168,7 @@ void copy_kept(const std::string& run, const std::optional<OutputTokenizer>& tok
 
 void export_model(const OpenedStep& step, const std::string& run, const TransformerConfig& model,
                   const std::string& output, const ExportOptions& options) {
-  Unfinished unfinished(output);
+  Unfinished unfinished(output, HeldPath::Kind::directory);
   const std::optional<HfConfig> kept = kept_config(run);
   const Json config = config_of(model, kept, options);
   const std::string type = std::get<std::string>(config.find("model_type")->value);
@@ -176,7 +176,6 @@ void export_model(const OpenedStep& step, const std::string& run, const Transfor
   const Parameters from(step, options.threads);
   check_tensors(step, from, views);
 
-  make_directory(unfinished.path());
   write_whole(unfinished.path() + "/config.json", to_text(config) + '\n');
   copy_kept(run, options.tokenizer, unfinished.path());
   safetensors::write_model(unfinished.path(), written(from, views), options.files);

@@ -7,6 +7,7 @@
 #include "runtime/core/json/json_keys.h"
 #include "runtime/interop/hf_files.h"
 #include "runtime/store/file.h"
+#include "runtime/store/write/held_path.h"
 
 namespace trireme::interop {
 namespace {
@@ -23,23 +24,23 @@ bool exists(const std::string& path) {
 
 std::string kept_in(const std::string& run) { return run + '/' + kept_directory; }
 
-/// Fills a new directory by `fill`(path), then gives it the name RUN/hf. Sweeps what a dead job has
-/// left half done.
+/// Fills a new directory by `fill`(path), then gives it the name RUN/hf.
 template <class Fill>
 void replace_kept(const std::string& run, Fill&& fill) {
-  const std::string kept = kept_in(run), unfinished = kept + ".tmp";
-  fs::remove_all(unfinished);
-  make_directory(unfinished);
-  fill(unfinished);
-  sync_directory(unfinished);
+  const std::string kept = kept_in(run);
+  check_kept_place(run);
+  HeldPath unfinished(HeldPath::Kind::directory, kept + ".", ".tmp");
+  fill(unfinished.path());
+  sync_directory(unfinished.path());
   if (!exists(kept)) {
-    rename_path(unfinished, kept);
-  } else if (!exchange_paths(unfinished, kept)) {
+    rename_path(unfinished.path(), kept);
+    unfinished.keep();
+  } else if (!exchange_paths(unfinished.path(), kept)) {
     fs::remove_all(kept);  // this file system cannot exchange names
-    rename_path(unfinished, kept);
+    rename_path(unfinished.path(), kept);
+    unfinished.keep();
   }
   sync_directory(run);
-  fs::remove_all(unfinished);
 }
 
 void copy(const std::string& from, const std::string& to, const std::string& name) {
@@ -87,6 +88,17 @@ void note_tokenizer_code(const std::string& directory, HfConfig& config) {
                                  shown(*map), "; trireme reads tokenizer.json alone"));
   } catch (const Error&) {  // trireme does not use the file
   }
+}
+
+void check_kept_place(const std::string& run) {
+  const std::string kept = kept_in(run);
+  std::error_code ignored;
+  const fs::file_status there = fs::symlink_status(kept, ignored);
+  if (!fs::exists(there)) return;
+  const bool ours =
+      fs::is_directory(there) && (exists(kept + '/' + facts_name) || fs::is_empty(kept, ignored));
+  require(ours, kept, ": exists, and is not what a run keeps of a Hugging Face model (there is no ",
+          facts_name, " in it); remove it, or use another directory");
 }
 
 void keep_files(const std::string& model, const std::string& run, const KeyValues& facts) {

@@ -30,6 +30,8 @@ void note_tokenizer_code(const std::string& directory, HfConfig& config);
 /// What a run keeps in its directory of the model that it began with.
 inline constexpr const char* kept_directory = "hf";
 
+/// Throws: Error where RUN/hf is there and is not what a run keeps, so that it stays.
+void check_kept_place(const std::string& run);
 /// Copies config.json, the files of the tokenizer and licences of `model` to RUN/hf, and writes
 /// `facts` beside them. What was there before is replaced at once, or stays.
 void keep_files(const std::string& model, const std::string& run, const KeyValues& facts);

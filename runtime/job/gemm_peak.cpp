@@ -11,9 +11,9 @@
 #include "trireme/kernels/device.h"
 
 #include "runtime/core/json.h"
-#include "runtime/core/process/host_name.h"
 #include "runtime/core/text/one_line.h"
 #include "runtime/store/file.h"
+#include "runtime/store/write/unfinished.h"
 
 namespace trireme {
 namespace {
@@ -53,16 +53,11 @@ GemmRates stored_rates(const Context& context) {
   return parse_gemm_rates(broadcast_text(context.host(), text));
 }
 
-/// Whole or not at all: a job may be killed while it writes, or another writes at the same time,
-/// whose rates are then measured again.
+/// Of jobs that write at the same time one is the last; the rates of others are measured again.
 void store(const GemmRates& rates) {
-  const std::string path = cache_file();
   make_directory(cache_directory());
   make_directory(cache_directory() + "/trireme");
-  const std::string fresh = str(path, ".", host_name(), "-", ::getpid());
-  remove_file(fresh);
-  write_whole(fresh, to_text(rates));
-  rename_path(fresh, path);
+  replace_file(cache_file(), to_text(rates));
 }
 
 /// FLOP/s; 0 where memory is too short to measure.

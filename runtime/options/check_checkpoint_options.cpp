@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+#include "runtime/core/output/output_file.h"
 #include "runtime/data/skipped_samples.h"
 #include "runtime/options/check_options.h"
 
@@ -129,47 +130,12 @@ void check_load_hf(const CommandLine& command, const CheckpointOptions& o, Probl
 
 }  // namespace
 
-std::string parent_directory(const std::string& path) {
-  const fs::path whole(path);
-  const fs::path parent = (whole.has_filename() ? whole : whole.parent_path()).parent_path();
-  return parent.empty() ? "." : parent.string();
-}
-
-std::string why_not_writable(const std::string& directory) {
-  std::error_code ignored;
-  if (!fs::is_directory(directory, ignored)) return "there is no directory " + directory;
-  if (access(directory.c_str(), W_OK | X_OK) != 0)
-    return "the directory " + directory + " cannot be written to";
-  return "";
-}
-
-void check_directory(const char* option, const std::string& path, const char* what_for,
-                     Problems& problems) {
-  if (path.empty()) return;
-  std::error_code ignored;
-  if (fs::path(path).is_relative() && fs::current_path(ignored).empty()) {
-    problems.add(option, " ", path,
-                 ": the working directory is gone; give a path from / on, or start in another");
-    return;
-  }
-  if (!fs::exists(path, ignored)) {
-    if (const std::string wrong = why_not_writable(parent_directory(path)); !wrong.empty())
-      problems.add(option, " ", path, ": ", wrong, "; it must exist, for ", option,
-                   " makes DIR only");
-  } else if (!fs::is_directory(path, ignored)) {
-    problems.add(option, " ", path, ": is a file; a directory for ", what_for, " is needed");
-  } else if (const std::string wrong = why_not_writable(path); !wrong.empty()) {
-    problems.add(option, " ", path, ": ", wrong);
-  }
-}
-
-bool same_place(const std::string& a, const std::string& b) {
-  const auto place = [](const std::string& path) {
-    std::error_code failed;
-    const fs::path whole = fs::weakly_canonical(fs::absolute(path, failed), failed);
-    return whole.has_filename() ? whole : whole.parent_path();
-  };
-  return place(a) == place(b);
+void check_directory(const char* option, const std::string& path, Problems& problems) {
+  const std::string wrong = path.empty() ? "" : why_no_output_directory(path);
+  const bool no_parent = wrong.starts_with("there is no directory");
+  if (!wrong.empty())
+    problems.add(option, " ", path, ": ", wrong,
+                 no_parent ? str("; it must exist, for ", option, " makes DIR only") : "");
 }
 
 void check_checkpoint_options(const CommandLine& command, const Options& options,
@@ -192,7 +158,7 @@ void check_checkpoint_options(const CommandLine& command, const Options& options
   } catch (const Error& error) {
     problems.add("--skip-samples ", error.what());
   }
-  check_directory("--save", o.save, "checkpoints", problems);
+  check_directory("--save", o.save, problems);
   check_intervals(command, o, problems);
   check_local(o, problems);
   check_load(command, o, problems);

@@ -3,14 +3,15 @@
 #include "runtime/options/check_options.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include "trireme/core/named_values.h"
 #include "trireme/pipeline/schedule.h"
+
+#include "runtime/core/output/output_file.h"
+#include "runtime/core/output/output_prefix.h"
 
 namespace trireme {
 
@@ -232,9 +233,7 @@ void check_profile(const CommandLine& command, const Options& o, Problems& probl
                    " has no meaning without --profile-ops; add --profile-ops FILE or leave it out");
     return;
   }
-  check_writable("--profile-ops", o.profile_ops, problems);
-  if (access(o.profile_ops.c_str(), F_OK) == 0 && access(o.profile_ops.c_str(), W_OK) != 0)
-    problems.add("--profile-ops ", o.profile_ops, ": the file cannot be written to");
+  check_output("--profile-ops", o.profile_ops, outputs::profile_of_ops, problems);
   if (o.train_iters == 0)
     problems.add("--profile-ops ", o.profile_ops,
                  " needs a step, and --train-iters 0 has none; leave it out, or train");
@@ -243,22 +242,51 @@ void check_profile(const CommandLine& command, const Options& o, Problems& probl
                  "; at most ", o.train_iters);
 }
 
-/// Metrics in the directory of --save, which it makes itself, are a matter of the check of --save.
+/// Metrics in the directory of --save, while that is not made or cannot be, are a matter of the
+/// check of --save.
 void check_metrics(const Options& o, Problems& problems) {
   const std::string& save = o.checkpoint.save;
-  if (save.empty() || !same_place(parent_directory(o.metrics), save))
-    check_writable("--metrics", o.metrics, problems);
+  const bool in_save = !save.empty() && same_place(parent_directory(o.metrics), save);
+  if (!in_save || why_not_writable(save).empty())
+    check_output("--metrics", o.metrics, outputs::metrics, problems);
 }
 
 }  // namespace
 
-void options::check_writable(const char* option, const std::string& path, Problems& problems) {
-  if (path.empty()) return;
-  std::error_code ignored;
-  if (const std::string wrong = why_not_writable(parent_directory(path)); !wrong.empty())
-    problems.add(option, " ", path, ": ", wrong);
-  else if (std::filesystem::is_directory(path, ignored))
-    problems.add(option, " ", path, ": is a directory; a file name is needed");
+void options::check_output(const char* option, const std::string& path, const OutputKind& kind,
+                           Problems& problems) {
+  const std::string wrong = path.empty() ? "" : why_no_output(path, kind);
+  if (!wrong.empty()) problems.add(option, " ", path, ": ", wrong);
+}
+
+void options::check_dump(const std::string& prefix, Problems& problems) {
+  if (prefix.empty()) return;
+  if (const std::string wrong = why_no_prefix(prefix); !wrong.empty())
+    return problems.add("--dump-tensors ", prefix, ' ', wrong);
+  for (const char* part : {".gradients", ".parameters"}) {
+    const std::string index = str(prefix, part, ".index"), numbers = str(prefix, part, ".f32");
+    const std::size_t before = problems.all().size();
+    const auto check = [&](const std::string& path, const OutputKind& kind) {
+      const std::string wrong = why_no_output(path, kind);
+      if (!wrong.empty() && problems.all().size() == before)
+        problems.add("--dump-tensors ", prefix, ": ", path, " ", wrong);
+    };
+    check(index, outputs::tensor_index);
+    check(numbers, kind_beside(index));
+  }
+}
+
+void options::check_outputs_differ(const OptionPaths& written, const OptionPaths& read,
+                                   Problems& problems) {
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    const auto& [option, path] = written[i];
+    if (path.empty() || is_stream(path)) continue;
+    OptionPaths others(written.begin(), written.begin() + static_cast<std::ptrdiff_t>(i));
+    others.insert(others.end(), read.begin(), read.end());
+    for (const auto& [other, its] : others)
+      if (!its.empty() && same_place(path, its))
+        problems.add(option, " ", path, " would replace the file of ", other, "; name another one");
+  }
 }
 
 std::string nearest_multiples(Index value, Index step) {
@@ -287,8 +315,10 @@ void check_options(const CommandLine& command, const Options& options, Index ran
   check_checkpoint_options(command, options, problems);
   check_metrics(options, problems);
   check_profile(command, options, problems);
-  check_directory("--gemm-cache", options.gemm_cache, "choices of algorithms", problems);
-  check_writable("--dump-tensors", options.dump_tensors, problems);
+  check_directory("--gemm-cache", options.gemm_cache, problems);
+  check_dump(options.dump_tensors, problems);
+  check_outputs_differ({{"--metrics", options.metrics}, {"--profile-ops", options.profile_ops}}, {},
+                       problems);
 }
 
 }  // namespace trireme

@@ -2,24 +2,28 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "trireme/options/options.h"
+
+#include "runtime/core/output/output_kinds.h"
 
 namespace trireme::options {
 
 void check_checkpoint_options(const CommandLine& command, const Options& options,
                               Problems& problems);
 
-/// Of "a/b" and "a/b/": "a"; of "b": ".".
-std::string parent_directory(const std::string& path);
-/// Why no file can be created in a directory, or "".
-std::string why_not_writable(const std::string& directory);
-/// What is wrong with a directory that `option` will create or write to.
-void check_directory(const char* option, const std::string& path, const char* what_for,
-                     Problems& problems);
-/// A file that will be written: its directory must exist and be writable.
-void check_writable(const char* option, const std::string& path, Problems& problems);
-/// Whether both name the same place, whether it exists or not, and however they are written.
-bool same_place(const std::string& a, const std::string& b);
+/// What is wrong with a directory that `option` will create or write to. "": the option is not set.
+void check_directory(const char* option, const std::string& path, Problems& problems);
+/// What is wrong with a file that `option` will write (output_file.h). "": the option is not set.
+void check_output(const char* option, const std::string& path, const OutputKind& kind,
+                  Problems& problems);
+/// The files of --dump-tensors.
+void check_dump(const std::string& prefix, Problems& problems);
+/// No option may write what another one reads or writes. `written` and `read`: options with their
+/// values, which may be empty.
+using OptionPaths = std::vector<std::pair<const char*, std::string>>;
+void check_outputs_differ(const OptionPaths& written, const OptionPaths& read, Problems& problems);
 
 }  // namespace trireme::options

@@ -10,12 +10,12 @@
 #include <string_view>
 #include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/output/output_file.h"
 #include "runtime/core/require_call.h"
 #include "runtime/train/metrics_end.h"
 
@@ -93,8 +93,11 @@ void check_metric_name(const std::string& name) {
 
 MetricsFile::MetricsFile(const std::string& path) : path_(path) {
   if (path.empty()) return;
-  file_ = open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-  require_call(file_ >= 0, "--metrics ", path);
+  try {
+    file_ = open_output(path, outputs::metrics);
+  } catch (const Error& error) {
+    throw Error(str("--metrics ", error.what()));
+  }
   try {
     repair_last_line(file_, path);
   } catch (...) {

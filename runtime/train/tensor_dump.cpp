@@ -1,14 +1,16 @@
 #include "runtime/train/tensor_dump.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
+#include <optional>
 #include <sstream>
 
 #include "trireme/comm/agree.h"
 
+#include "runtime/core/output/output_file.h"
 #include "runtime/store/file.h"
 #include "runtime/store/read/widen.h"
+#include "runtime/store/write/unfinished.h"
 
 namespace trireme::train {
 namespace {
@@ -77,17 +79,45 @@ void write_box(const File& file, const FilePlace& place, const Box& box, const f
   }
 }
 
-void write_index(const std::string& path, std::map<std::string, FilePlace> all) {
-  std::ofstream index(path);
+std::string index_text(std::map<std::string, FilePlace> all) {
+  std::ostringstream index;
   for (const auto* each : in_order(all)) {
     const FilePlace& place = each->second;
     index << each->first << ' ';
     for (int d = 0; d < place.global.dims(); ++d) index << (d > 0 ? "x" : "") << place.global[d];
     index << (place.global.dims() == 0 ? "- " : " ") << place.offset_bytes << '\n';
   }
-  index.flush();
-  require(index.good(), path, ": cannot be written");
+  return index.str();
 }
+
+void require_output(const std::string& path, const OutputKind& kind) {
+  const std::string wrong = why_no_output(path, kind);
+  require(wrong.empty(), "--dump-tensors: ", path, ' ', wrong);
+}
+
+/// The files of one dump, on the rank that makes them.
+class DumpFiles {
+ public:
+  explicit DumpFiles(const std::string& prefix)
+      : index_(prefix + ".index"), tensors_(behind_links(prefix + ".f32")) {
+    require_output(index_, outputs::tensor_index);
+    require_output(tensors_, kind_beside(index_));
+    fresh_.emplace(tensors_, HeldPath::Kind::file, Unfinished::Over::file);
+  }
+  /// Where all ranks write the tensors.
+  const std::string& path() const { return fresh_->path(); }
+  /// An index never accompanies the tensors of another job.
+  void finish(const std::map<std::string, FilePlace>& all) {
+    File::open_to_write(path(), Caching::buffered).sync();
+    remove_file(tensors_);
+    write_output(index_, index_text(all), outputs::tensor_index);
+    fresh_->finish();
+  }
+
+ private:
+  std::string index_, tensors_;
+  std::optional<Unfinished> fresh_;
+};
 
 }  // namespace
 
@@ -95,13 +125,11 @@ void dump_tensors(const std::string& prefix, const std::vector<TensorPart>& mine
                   const Context& context) {
   const Host& host = context.host();
   const std::map<std::string, FilePlace> all = places(mine, host);
-  const std::string path = prefix + ".f32";
+  std::optional<DumpFiles> files;
   agree_or_stop(host, [&] {
-    if (host.rank() != 0) return;
-    remove_file(path);  // of an earlier run
-    File::create(path, Caching::buffered).close();
-    write_index(prefix + ".index", all);
+    if (host.rank() == 0) files.emplace(prefix);
   });
+  const std::string path = broadcast_text(host, files ? files->path() : "");
   agree_or_stop(host, [&] {
     File file = File::open_to_write(path, Caching::buffered);
     std::vector<float> values;
@@ -116,6 +144,9 @@ void dump_tensors(const std::string& prefix, const std::vector<TensorPart>& mine
         write_box(file, all.at(part.extent.name), box, values.data());
       }
     file.close();
+  });
+  agree_or_stop(host, [&] {
+    if (files) files->finish(all);
   });
 }
 

@@ -264,10 +264,8 @@ TEST_F(PrepareText, NamesInputsThatCannotBeUsedAndWritesNothing) {
             "PrepareOptions::inputs names standard input, -, more than once");
   options_.prefix = folder_ / "missing/out";
   options_.inputs = {good};
-  EXPECT_EQ(
-      message_of(folder_, [&] { check(options_, encoder_); }),
-      "PrepareOptions::prefix missing/out: the directory missing cannot be written to: No such "
-      "file or directory");
+  EXPECT_EQ(message_of(folder_, [&] { check(options_, encoder_); }),
+            "PrepareOptions::prefix missing/out: missing/out.idx: there is no directory missing");
 }
 
 /// RFC 8878: a frame that declares a window of 256 MiB.
@@ -294,8 +292,9 @@ TEST_F(PrepareText, ReplacesAnEarlierResultButNoOtherFile) {
   EXPECT_EQ(TokenFile(folder_ / "out").tokens(), 5);
   const std::string mine = "{\"text\": \"mine\"}\n";
   folder_.write("out.json", mine);
-  EXPECT_THAT(message_of(folder_, [&] { prepare({folder_ / "out.json"}); }),
-              testing::StartsWith("out.json: exists, and is not the sidecar"));
+  EXPECT_THAT(
+      message_of(folder_, [&] { prepare({folder_ / "out.json"}); }),
+      testing::StartsWith("PrepareOptions::prefix out: out.json: exists, and is not the sidecar"));
   EXPECT_EQ(folder_.read("out.json"), mine);
   EXPECT_EQ(TokenFile(folder_ / "out").tokens(), 5);
 }
@@ -320,10 +319,13 @@ TEST_F(PrepareText, ReplacesNoTokensOfAnotherProgram) {
   const std::string text = folder_.write("a", "text");
   for (const auto& [name, reason] :
        {std::pair("out.bin", "exists, and has no index out.idx: it may be of another program"),
-        std::pair("out.idx", "exists, and is no index of token files")}) {
+        std::pair("out.idx", "exists, and is not an index of token files"),
+        std::pair("out.idx.tmp", "exists, and is not an index of token files"),
+        std::pair("out.bin.tmp", "exists, and has no index out.idx.tmp"),
+        std::pair("out.json.tmp", "exists, and has no index out.idx.tmp")}) {
     folder_.write(name, "of another program");
     EXPECT_THAT(message_of(folder_, [&] { prepare({text}); }),
-                testing::StartsWith(str(name, ": ", reason)));
+                testing::StartsWith(str("PrepareOptions::prefix out: ", name, ": ", reason)));
     EXPECT_EQ(folder_.read(name), "of another program");
     std::filesystem::remove(folder_ / name);
   }

@@ -268,7 +268,7 @@ TEST(TokenFileWriter, LeavesNothingBehindUnlessItFinishes) {
   }
   EXPECT_EQ(folder.files(), 0u);
   EXPECT_EQ(message_of(folder, [&] { TokenFileWriter writer(folder / "no/a", TokenType::u8); }),
-            "no/a.idx.tmp: cannot be written: No such file or directory");
+            "no/a.idx: there is no directory no");
 }
 
 TEST(TokenFileWriter, SaysThatThereIsNoSpace) {
@@ -298,7 +298,8 @@ TEST(TokenFileWriter, IsTheOnlyOneOfItsPrefix) {
     first.finish();
   }
   EXPECT_EQ(TokenFile(folder / "a").tokens(), 2);
-  folder.write("a.idx.tmp", "of a process that was killed");
+  folder.write("a.idx.tmp", "MMIDI");  // of a process that was killed
+  folder.write("a.bin.tmp", "\1\2");
   TokenFileWriter second(folder / "a", TokenType::u8);
   second.add(Document{1, 2, 3});
   second.end_document();
@@ -311,11 +312,15 @@ TEST(TokenFileWriter, WritesNothingWhereALinkOrAPipeLeadsElsewhere) {
   folder.write("thesis", "three years of work");
   std::filesystem::create_symlink(folder / "thesis", folder / "a.bin.tmp");
   EXPECT_EQ(message_of(folder, [&] { TokenFileWriter(folder / "a", TokenType::u8); }),
+            "a.bin.tmp: exists, and has no index a.idx.tmp: it may be of another program; remove "
+            "it, or give another name");
+  folder.write("a.idx.tmp", "");  // as if a process that was killed had left both
+  EXPECT_EQ(message_of(folder, [&] { TokenFileWriter(folder / "a", TokenType::u8); }),
             "a.bin.tmp: cannot be written: Too many levels of symbolic links");
   EXPECT_EQ(folder.read("thesis"), "three years of work");
   ASSERT_EQ(::mkfifo((folder / "b.idx.tmp").c_str(), 0600), 0);
   EXPECT_EQ(message_of(folder, [&] { TokenFileWriter(folder / "b", TokenType::u8); }),
-            "b.idx.tmp: cannot be written: No such device or address");
+            "b.idx.tmp: is a pipe or a device; a file name is needed");
 }
 
 }  // namespace

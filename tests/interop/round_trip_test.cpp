@@ -282,5 +282,19 @@ TEST(KeptFiles, AreReplacedWholeAndGoWithTheRun) {
   EXPECT_EQ(directory_of_config(from.path(), folder / "none"), "");
 }
 
+TEST(KeptFiles, ReplaceNothingThatIsOfNoRun) {
+  const ScratchDirectory folder, from;
+  from.write("config.json", llama_config);
+  const std::string run = folder / "run";
+  std::filesystem::create_directories(run + "/hf");
+  keep_files(from.path(), run, {});  // empty
+  std::filesystem::remove(run + "/hf/origin.json");
+  folder.write("run/hf/notes", "mine");
+  EXPECT_THAT(message_of([&] { keep_files(from.path(), run, {}); }),
+              HasSubstr("run/hf: exists, and is not what a run keeps of a Hugging Face model"));
+  EXPECT_EQ(folder.read("run/hf/notes"), "mine");
+  EXPECT_EQ(folder.files(), 1u);
+}
+
 }  // namespace
 }  // namespace trireme::interop

@@ -9,6 +9,7 @@
 
 #include "tests/layering/early_errno.h"
 #include "tests/layering/literals.h"
+#include "tests/layering/made_files.h"
 #include "tests/layering/types.h"
 
 namespace trireme::layering {
@@ -176,6 +177,7 @@ class Checker {
           "errno may be read before the call that sets it: require_call reads it after (or keep "
           "it in a variable before require)");
     if (starts_with(file.path, "tests/")) return;  // tests may include what they like
+    check_made_files(file);
     if (starts_with(file.path, "include/")) public_includes_[file.path] = file.includes;
     for (const char* part : {"include/", "runtime/", "kernels/"})
       if (starts_with(file.path, part)) check_types(file);
@@ -201,6 +203,17 @@ class Checker {
             if (used.insert(package.name).second) users_[package.name].push_back(file.path);
           }
     }
+  }
+
+  /// What a user has at the path of an output is looked at in one place.
+  void check_made_files(const File& file) {
+    if (makers_of_files().contains(file.path)) return;
+    for (const MadeFile& made : made_files_of(file.text))
+      say(file.path, made.line,
+          fmt::format("{} makes a file: programs write by open_output (output_file.h), Unfinished "
+                      "or write_output (unfinished.h), which replace no file of others; other "
+                      "places are listed in tests/layering/made_files.cpp",
+                      made.call));
   }
 
   /// Who links the library sets fields and sees no command line.

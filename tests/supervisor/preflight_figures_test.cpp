@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/store/write/unfinished.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme::supervisor::test {

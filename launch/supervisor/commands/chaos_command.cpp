@@ -10,6 +10,7 @@
 #include "launch/supervisor/commands/commands.h"
 #include "launch/supervisor/decide/command_words.h"
 #include "launch/supervisor/machine/rank_watch.h"
+#include "runtime/options/check_options.h"
 
 namespace trireme::supervisor {
 namespace {
@@ -95,6 +96,13 @@ void check(const ChaosArguments& given, Problems& problems) {
   if (!given.yes)
     problems.add("--yes is missing: this command ends processes of the run ", paths.run);
   check_kinds(given.options, problems);
+  if (const std::string& copies = given.options.save_chaos; !copies.empty()) {
+    options::check_directory("--save-chaos", copies, problems);
+    std::error_code missing;
+    if (problems.empty() && std::filesystem::exists(copies, missing) &&
+        (std::filesystem::is_symlink(copies) || !std::filesystem::is_empty(copies)))
+      problems.add("--save-chaos ", copies, ": is removed each time, so it has to be new or empty");
+  }
   const bool known = problems.all().empty();
   const auto offer = read_offer(paths);
   if (!supervisor_of(paths)) {

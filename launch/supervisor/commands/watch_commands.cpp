@@ -18,6 +18,7 @@
 #include "runtime/store/lease/lease.h"
 #include "runtime/store/tiers/slots.h"
 #include "runtime/store/tiers/time_line.h"
+#include "runtime/store/write/unfinished.h"
 
 namespace trireme::supervisor {
 namespace {

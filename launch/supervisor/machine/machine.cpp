@@ -17,6 +17,7 @@
 #include "runtime/core/text/one_line.h"
 #include "runtime/store/file.h"
 #include "runtime/store/lease/lease.h"
+#include "runtime/store/write/unfinished.h"
 
 namespace trireme::supervisor {
 namespace {

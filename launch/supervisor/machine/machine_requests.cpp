@@ -89,7 +89,7 @@ Index Machine::spare_hosts() const {
 std::vector<std::string> Machine::released_hosts() {
   std::vector<std::string> hosts;
   for (const std::string& name : list_directory(paths_.folder))
-    if (name.starts_with(release_prefix) && !name.ends_with(".new"))
+    if (name.starts_with(release_prefix) && !name.ends_with(".tmp"))
       hosts.push_back(name.substr(std::strlen(release_prefix)));
   return hosts;
 }

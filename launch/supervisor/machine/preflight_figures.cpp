@@ -8,6 +8,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/store/file.h"
+#include "runtime/store/write/unfinished.h"
 
 namespace trireme::supervisor {
 namespace {

@@ -13,6 +13,7 @@
 #include "runtime/observe/stack/stack_capture.h"
 #include "runtime/observe/stragglers.h"
 #include "runtime/store/file.h"
+#include "runtime/store/write/unfinished.h"
 
 namespace trireme::supervisor {
 namespace {

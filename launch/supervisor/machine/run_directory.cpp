@@ -18,6 +18,7 @@
 #include "trireme/options/problems.h"
 
 #include "launch/supervisor/machine/metrics_tail.h"
+#include "runtime/core/output/output_file.h"
 #include "runtime/core/process/private_directory.h"
 #include "runtime/core/require_call.h"
 #include "runtime/store/file.h"
@@ -25,7 +26,9 @@
 #include "runtime/store/lease/lease.h"
 #include "runtime/store/lease/lease_holder.h"
 #include "runtime/store/lease/lock_file.h"
+#include "runtime/store/steps.h"
 #include "runtime/store/tiers/time_line.h"
+#include "runtime/store/write/unfinished.h"
 
 namespace trireme::supervisor {
 namespace {
@@ -138,7 +141,9 @@ std::unique_ptr<Lease> take_run(const Paths& paths,
     return false;
   };
   try {
-    return std::make_unique<Lease>(paths.folder, "trireme-run", at_once, waits);
+    auto lease = std::make_unique<Lease>(paths.folder, "trireme-run", at_once, waits);
+    clean_leftovers(paths.folder);  // locks that supervisors which were killed had begun
+    return lease;
   } catch (const Error& error) {
     const auto other = holder_of(paths);
     throw Error(str(paths.run, ": ",
@@ -175,17 +180,18 @@ History history_of(const Paths& paths) {
 void check_run(const Job& job, const History& history) {
   require(history.program.empty() || history.program == job.name(), job.run, " is a run of ",
           history.program, ", not of ", job.name(), ": give --save another directory");
-  if (job.watched && fs::exists(job.run)) summarize_run(job.run);
+  if (job.watched && fs::is_directory(job.run)) summarize_run(job.run);
 }
 
 void make_run_directory(const Job& job, Problems& problems) {
   const std::string option = str(job.watched ? "--save " : "--run-dir ", job.run, ": ");
   const Paths paths(job.run);
-  std::error_code failed, unknown;
-  fs::create_directories(paths.folder, failed);
-  if (fs::is_symlink(paths.run, unknown) && !fs::exists(paths.run, unknown))
-    problems.add(option, "is a link to ", fs::read_symlink(paths.run, unknown).string(),
-                 ", which is not there");
+  std::error_code failed;
+  const bool there = fs::exists(fs::symlink_status(job.run, failed));
+  const std::string wrong = there ? why_no_output_directory(job.run) : "";
+  if (wrong.empty()) fs::create_directories(paths.folder, failed);
+  if (!wrong.empty())
+    problems.add(option, wrong);
   else if (failed)
     problems.add(option, "cannot be made: ", failed.message());
   else if (::access(paths.folder.c_str(), W_OK | X_OK) != 0)
@@ -279,13 +285,6 @@ void remove_private_directories(const std::string& key) {
       std::error_code ignored;
       fs::remove_all(directory, ignored);
     }
-}
-
-void replace_file(const std::string& path, const std::string& text) {
-  const std::string fresh = path + ".new";
-  remove_file(fresh);
-  write_whole(fresh, text);
-  rename_path(fresh, path);
 }
 
 }  // namespace trireme::supervisor

@@ -84,7 +84,4 @@ PrivateDirectories find_private_directories(const Paths& paths, const std::strin
 /// Removes those of all attempts of the run.
 void remove_private_directories(const std::string& key);
 
-/// Writes a file anew: readers see the old one or the new one.
-void replace_file(const std::string& path, const std::string& text);
-
 }  // namespace trireme::supervisor

@@ -1,34 +1,29 @@
 #include "launch/supervisor/machine/temporary_directory.h"
 
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <thread>
-
-#include "trireme/core/error.h"
-
-#include "runtime/core/require_call.h"
 
 namespace trireme::supervisor {
 
 namespace fs = std::filesystem;
 
-TemporaryDirectory::TemporaryDirectory(const std::string& parent, const std::string& prefix) {
-  std::string pattern = (fs::absolute(parent) / (prefix + "-XXXXXX")).string();
-  require_call(::mkdtemp(pattern.data()) != nullptr, pattern, ": mkdtemp");
-  path_ = pattern;
-}
+TemporaryDirectory::TemporaryDirectory(const std::string& parent, const std::string& prefix)
+    : held_(HeldPath::Kind::private_directory, (fs::absolute(parent) / (prefix + "-")).string(),
+            "") {}
 
 TemporaryDirectory::~TemporaryDirectory() {
   constexpr int most_tries = 100;
   std::error_code failed;
   for (int tries = 0; tries < most_tries; ++tries) {
-    fs::remove_all(path_, failed);
-    if (!failed) return;
+    fs::remove_all(path(), failed);
+    if (!failed) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  std::cerr << "trireme: " << path_ << " cannot be removed: " << failed.message() << '\n';
+  held_.keep();
+  if (failed)
+    std::cerr << "trireme: " << path() << " cannot be removed: " << failed.message() << '\n';
 }
 
 }  // namespace trireme::supervisor

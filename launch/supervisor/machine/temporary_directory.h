@@ -1,13 +1,15 @@
-// TemporaryDirectory: a new directory, removed with all that is in it.
+// TemporaryDirectory: a new directory that no other user can enter, removed with all that is in it.
 #pragma once
 
 #include <string>
+
+#include "runtime/store/write/held_path.h"
 
 namespace trireme::supervisor {
 
 class TemporaryDirectory {
  public:
-  /// "PARENT/PREFIX-XXXXXX". Throws: Error.
+  /// "PARENT/PREFIX-<16 hex digits>"; removes those of processes that were killed. Throws: Error.
   TemporaryDirectory(const std::string& parent, const std::string& prefix);
   /// Processes that were ended may still remove their files: it tries for 2 s, and then says what
   /// is left.
@@ -15,10 +17,10 @@ class TemporaryDirectory {
   TemporaryDirectory(const TemporaryDirectory&) = delete;
   TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return held_.path(); }
 
  private:
-  std::string path_;
+  HeldPath held_;
 };
 
 }  // namespace trireme::supervisor

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-
-#include <unistd.h>
 
 #include "trireme/core/error.h"
 
 #include "runtime/core/json/json_texts.h"
-#include "runtime/core/require_call.h"
+#include "runtime/core/output/output_file.h"
+#include "runtime/core/output/output_prefix.h"
+#include "runtime/core/text/exception_text.h"
 #include "runtime/data/prepare/ordered_work.h"
 #include "runtime/data/prepare/sidecar.h"
 #include "runtime/data/prepare/text_reader.h"
@@ -51,8 +50,8 @@ class BatchEncoder {
     }
     try {
       add_text(batch, out);
-    } catch (const Error& error) {
-      throw Error(str(batch.name, ": ", error.what()));
+    } catch (...) {  // of memory, too
+      throw Error(str(batch.name, ": ", current_exception_text()));
     }
     return out;
   }
@@ -76,9 +75,9 @@ class BatchEncoder {
         read_texts(text, options_.json_keys, texts_);
         join(texts_);
         add_document(texts_.front(), out);
-      } catch (const Error& error) {
+      } catch (...) {
         const bool only_opens = text.find_first_not_of(" \t\r{[") == std::string_view::npos;
-        throw Error(str(batch.name, ": line ", line, ": ", error.what(),
+        throw Error(str(batch.name, ": line ", line, ": ", current_exception_text(),
                         only_opens ? "; an object on several lines? `jq -c .` makes lines" : ""));
       }
     }
@@ -163,36 +162,20 @@ Index check_inputs(const std::vector<std::string>& inputs) {
   return has_pipe ? 0 : total;
 }
 
-/// What another program has written is not replaced. A file of tokens has no mark of its own: it is
-/// one where it has an index, or the beginnings that a preparation which was killed has left.
-void check_outputs(const std::string& prefix) {
-  namespace fs = std::filesystem;
-  std::error_code unknown;
-  const fs::file_status there = fs::status(prefix, unknown);
-  require(!fs::exists(there) || fs::is_regular_file(there), "PrepareOptions::prefix ", prefix,
-          fs::is_directory(there) ? " is a directory: give the beginning of a name in it"
-                                  : " is no plain file, but the beginning of names is asked for");
-  const auto is_one_of_ours = [](const std::string& path, std::string_view first) {
-    std::ifstream file(path, std::ios::binary);
-    std::string begin(first.size(), ' ');
-    return file.read(begin.data(), static_cast<std::streamsize>(begin.size())) && begin == first;
-  };
-  const std::string_view magic(token_layout::magic, sizeof token_layout::magic);
-  const bool has_index = fs::exists(prefix + ".idx", unknown);
-  require(!has_index || is_one_of_ours(prefix + ".idx", magic), prefix,
-          ".idx: exists, and is no index of token files; choose another PrepareOptions::prefix");
-  require(
-      !fs::exists(prefix + ".bin", unknown) || has_index ||
-          fs::exists(prefix + ".idx.tmp", unknown) || fs::exists(sidecar_path(prefix), unknown),
-      prefix, ".bin: exists, and has no index ", prefix,
-      ".idx: it may be of another program; choose another PrepareOptions::prefix, or remove it");
-}
-
-void check_folder(const std::string& prefix) {
-  std::string folder = std::filesystem::path(prefix).parent_path().string();
-  if (folder.empty()) folder = ".";
-  require_call(::access((folder + "/").c_str(), W_OK) == 0, "PrepareOptions::prefix ", prefix,
-               ": the directory ", folder, " cannot be written to");
+/// Whether the names of the files can be taken, and none of the inputs has one.
+void check_place(const PrepareOptions& options) {
+  const std::string &prefix = options.prefix, field = str("PrepareOptions::prefix ", prefix);
+  const std::string wrong = why_no_prefix(prefix);
+  require(wrong.empty(), field, ' ', wrong);
+  try {
+    check_token_outputs(prefix, true);
+  } catch (const Error& error) {
+    throw Error(str(field, ": ", error.what()));
+  }
+  for (const std::string& input : options.inputs)
+    for (const char* suffix : {".bin", ".idx", ".json"})
+      require(input == "-" || !same_place(input, prefix + suffix), field, " would replace ", input,
+              " of PrepareOptions::inputs; choose another one");
 }
 
 }  // namespace
@@ -209,11 +192,7 @@ Index check(const PrepareOptions& options, const TextEncoder& encoder) {
   for (const std::string& key : keys)
     require(std::count(keys.begin(), keys.end(), key) == 1, "PrepareOptions::json_keys names ", key,
             " more than once");
-  const std::string sidecar = sidecar_path(options.prefix);
-  require(!is_taken(sidecar), sidecar,
-          ": exists, and is not the sidecar of token files; choose another PrepareOptions::prefix");
-  check_outputs(options.prefix);
-  check_folder(options.prefix);
+  check_place(options);
   const Index total = check_inputs(options.inputs);
   std::error_code unknown;
   for (const std::string& input : options.inputs)  // at the beginning of a pipe its reader looks

@@ -53,15 +53,14 @@ void check_skip_train(const CommandLine& command, const Options& options, Proble
 }
 
 /// Of --generate.
-void check_output(const Options& options, const GptOptions& gpt, Problems& problems) {
+void check_texts(const Options& options, const GptOptions& gpt, Problems& problems) {
   if (gpt.output.empty()) return;
-  check_writable("--output", gpt.output, problems);
-  const std::pair<const char*, const std::string&> others[] = {{"--prompts", gpt.prompts},
-                                                               {"--metrics", options.metrics}};
-  for (const auto& [option, path] : others)
-    if (!path.empty() && same_place(gpt.output, path))
-      problems.add("--output ", gpt.output, " would replace the file of ", option,
-                   "; name another one");
+  check_output("--output", gpt.output, outputs::texts, problems);
+  check_outputs_differ({{"--output", gpt.output}},
+                       {{"--prompts", gpt.prompts},
+                        {"--metrics", options.metrics},
+                        {"--profile-ops", options.profile_ops}},
+                       problems);
 }
 
 }  // namespace
@@ -77,7 +76,7 @@ void check_generation(const CommandLine& command, const Options& options, const 
                       Problems& problems) {
   if (command.given("--prompt") && command.given("--prompts"))
     problems.add("--prompt and --prompts both say what to continue; leave one out");
-  check_output(options, gpt, problems);
+  check_texts(options, gpt, problems);
   for (const char* option : {"--top-k", "--top-p"})
     if (command.given(option) && gpt.generate > 0 && gpt.temperature == 0)
       problems.add(option, " has no meaning with --temperature 0, which always takes the most ",

@@ -63,7 +63,8 @@ class Writer {
     values_.resize(static_cast<std::size_t>(written_piece_bytes / 4));
     stored_.resize(static_cast<std::size_t>(written_piece_bytes));
   }
-  void write(const std::string& path, const Tensors& tensors);
+  /// `file`: empty.
+  void write(File file, const Tensors& tensors);
 
  private:
   void write_rows(const File& file, Index offset, const WrittenTensor& tensor);
@@ -101,11 +102,10 @@ void Writer::write_rows(const File& file, Index offset, const WrittenTensor& ten
   }
 }
 
-void Writer::write(const std::string& path, const Tensors& tensors) {
+void Writer::write(File file, const Tensors& tensors) {
   const Header header = header_of(tensors, options_.element);
   const std::string text = header_text(header);
   const auto data_begin = static_cast<Index>(text.size());
-  File file = File::create(path, Caching::buffered);
   file.reserve(data_begin + (header.tensors.empty() ? 0 : header.tensors.back().end));
   file.write_at(0, text.data(), data_begin);
   for (std::size_t i = 0; i < tensors.size(); ++i)
@@ -113,6 +113,8 @@ void Writer::write(const std::string& path, const Tensors& tensors) {
   file.sync();
   file.close();
 }
+
+File new_file(const std::string& path) { return File::create(path, Caching::buffered); }
 
 std::string index_text(const std::vector<Tensors>& files, const std::vector<std::string>& names,
                        const WriteOptions& options) {
@@ -132,9 +134,9 @@ std::string index_text(const std::vector<Tensors>& files, const std::vector<std:
 
 void write_file(const std::string& path, const std::vector<WrittenTensor>& tensors,
                 const WriteOptions& options) {
-  Unfinished unfinished(path);
+  Unfinished unfinished(path, HeldPath::Kind::file);
   const Tensors all = by_name(tensors);
-  Writer(all, options).write(unfinished.path(), all);
+  Writer(all, options).write(File::open_to_write(unfinished.path(), Caching::buffered), all);
   unfinished.finish();
 }
 
@@ -144,12 +146,12 @@ void write_model(const std::string& path, const std::vector<WrittenTensor>& tens
   const std::vector<Tensors> files = cut(all, options);
   Writer writer(all, options);
   if (files.size() == 1) {
-    writer.write(path + '/' + single_file_name, all);
+    writer.write(new_file(path + '/' + single_file_name), all);
   } else {
     std::vector<std::string> names;
     for (std::size_t i = 0; i < files.size(); ++i) {
       names.push_back(fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, files.size()));
-      writer.write(path + '/' + names.back(), files[i]);
+      writer.write(new_file(path + '/' + names.back()), files[i]);
     }
     write_whole(path + '/' + index_name, index_text(files, names, options));
   }

@@ -1,9 +1,13 @@
 #include "trireme/train/generation.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
-#include <fstream>
+
+#include <unistd.h>
 
 #include "runtime/core/json.h"
+#include "runtime/core/output/output_file.h"
 #include "runtime/core/require_call.h"
 #include "runtime/data/prepare/encoder.h"
 #include "runtime/data/unicode/utf8.h"
@@ -53,22 +57,35 @@ std::string line_of(const Prompt& prompt, const std::vector<std::int32_t>& token
 /// The lines of --output, on rank 0; nothing elsewhere, or without it.
 class OutputLines {
  public:
-  OutputLines(const std::string& path, bool writes)
-      : path_(path), writes_(writes && !path.empty()) {
-    if (writes_) file_.open(path, std::ios::trunc);
-    check();
+  OutputLines(const std::string& path, bool writes) : path_(path) {
+    if (!writes || path.empty()) return;
+    try {
+      file_ = open_output(path, outputs::texts);
+    } catch (const Error& error) {
+      throw Error(str("--output ", error.what()));
+    }
+    // A pipe or device (EINVAL) has nothing of an earlier job.
+    require_call(::ftruncate(file_, 0) == 0 || errno == EINVAL, "--output ", path_);
   }
-  void add(const std::string& line) {
-    if (writes_) file_ << line << '\n' << std::flush;
-    check();
+  ~OutputLines() {
+    if (file_ >= 0) ::close(file_);
+  }
+  OutputLines(const OutputLines&) = delete;
+  OutputLines& operator=(const OutputLines&) = delete;
+
+  void add(const std::string& line) const {
+    if (file_ < 0) return;
+    const std::string text = line + '\n';
+    for (std::size_t done = 0; done < text.size();) {
+      const ssize_t some = ::write(file_, text.data() + done, text.size() - done);
+      require_call(some >= 0 || errno == EINTR, "--output ", path_);
+      done += static_cast<std::size_t>(std::max<ssize_t>(some, 0));
+    }
   }
 
  private:
-  void check() const { require_call(!writes_ || file_.good(), "--output ", path_); }
-
   const std::string& path_;
-  bool writes_;
-  std::ofstream file_;
+  int file_ = -1;
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 #include "runtime/train/profile/training_profile.h"
 
-#include <fstream>
-
 #include "trireme/comm/agree.h"
+
+#include "runtime/store/write/unfinished.h"
 
 namespace trireme::train {
 namespace {
@@ -23,10 +23,11 @@ Json whole_profile(const std::vector<std::string>& stages) {
 }
 
 void write_profile(const std::string& path, const Json& profile) {
-  std::ofstream file(path);
-  file << to_text(profile) << '\n';
-  file.close();
-  require(file.good(), "--profile-ops ", path, ": the file cannot be written");
+  try {
+    write_output(path, to_text(profile) + '\n', outputs::profile_of_ops);
+  } catch (const Error& error) {
+    throw Error(str("--profile-ops ", error.what()));
+  }
 }
 
 }  // namespace

@@ -1,0 +1,34 @@
+// HeldPath: a new file or directory under a name of its own, which is removed or renamed by the
+// same process. The process holds a lock on it, which ends with the process, however that ends: who
+// makes the next one of the same series removes what processes that have ended have left.
+//
+// Not installed; modules above may include it.
+#pragma once
+
+#include <string>
+
+namespace trireme {
+
+class HeldPath {
+ public:
+  enum class Kind { file, directory, private_directory };  // private: no other user can enter
+
+  /// Makes "SERIES<16 hex digits>END". Half of the digits stand for this machine, as only its
+  /// kernel certainly knows of the lock; the others are drawn. Throws: Error.
+  HeldPath(Kind kind, const std::string& series, const std::string& end);
+  /// Removes it with all that is in it, unless it was kept.
+  ~HeldPath();
+  HeldPath(const HeldPath&) = delete;
+  HeldPath& operator=(const HeldPath&) = delete;
+
+  const std::string& path() const { return path_; }
+  /// It was renamed or removed.
+  void keep() { kept_ = true; }
+
+ private:
+  std::string path_;
+  int lock_ = -1;
+  bool kept_ = false;
+};
+
+}  // namespace trireme

@@ -106,6 +106,31 @@ TEST(Ledger, IgnoresLinesThatAreNone) {
   EXPECT_EQ(history.attempts.size(), 1U);  // of the line whose members have other types
 }
 
+/// A supervisor reckons with them, and writes none that are larger.
+TEST(Ledger, IgnoresLinesWithNumbersThatNoRunHas) {
+  const std::string began = ",\"began\":\"2026-01-01T00:00:00Z\"";
+  const std::string sound = "{\"attempt\":2" + began + "}\n";
+  for (const char* attempt : {"9223372036854775807", "1099511627777", "-1"})
+    EXPECT_EQ(replay(sound + "{\"attempt\":" + attempt + began + "}\n").ignored, 1) << attempt;
+  for (const char* member :
+       {"\"ranks\":9223372036854775807", "\"resumed\":-9223372036854775808", "\"waited_s\":1e300"})
+    EXPECT_EQ(replay(sound + "{\"attempt\":3" + began + "," + member + "}\n").ignored, 1) << member;
+  const History history = replay(sound + "{\"attempt\":9223372036854775807" + began + "}\n");
+  EXPECT_EQ(history.attempts.back().began.attempt, 2);
+  EXPECT_EQ(replay("{\"loss_spike\":7,\"attempt\":1,\"loss\":1e300}\n").ignored, 0);
+}
+
+/// Of files and programs; JSON holds UTF-8 only.
+TEST(Ledger, KeepsNamesThatAreNoUtf8) {
+  const std::string program = "p\xff", metrics = "/logs/\xe9t\xe9/steps";
+  const SupervisionBegan line{1, 71, "n0", "run-1", program, 60, metrics};
+  const History history = replay(to_text(to_json(line)) + "\n");
+  EXPECT_EQ(history.program, program);
+  EXPECT_EQ(history.metrics, metrics);
+  const std::string plain = to_text(to_json(SupervisionBegan{1, 71, "n0", "run-1", "p", 60, "m"}));
+  EXPECT_EQ(plain.find("_bytes"), std::string::npos);
+}
+
 TEST(LedgerFile, CutsOffWhatACrashLeftOfALine) {
   const ScratchDirectory folder;
   const std::string path = folder.write("ledger", "{\"released\":\"a\"}\n{\"rele");

@@ -72,6 +72,8 @@ TEST_F(Tail, KnowsTheLastStepOfALongFile) {
   EXPECT_EQ(last_step_in(path_), 0);
   for (Index step = 1; step <= 500; ++step) append(line(step));
   EXPECT_EQ(last_step_in(path_), 500);
+  append("{\"step\":9223372036854775807,\"step_ms\":1}\n");  // of no run
+  EXPECT_EQ(last_step_in(path_), 500);
   append("{\"step\":501,");
   EXPECT_EQ(last_step_in(path_), 500);
 }

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "trireme/core/error.h"
+#include "trireme/options/command_line.h"
 
 namespace trireme::supervisor {
 namespace {
@@ -36,8 +37,9 @@ std::vector<Step> parse_line(const std::string& line) {
   try {
     const Json json = parse_json(line);
     const Json* step = json.find("step");
-    if (step == nullptr || !std::holds_alternative<Index>(step->value)) return {};
-    Step found{std::get<Index>(step->value), real_in(json, "step_ms") / 1e3};
+    const Index* number = step == nullptr ? nullptr : std::get_if<Index>(&step->value);
+    if (number == nullptr || *number < 0 || *number > most_count) return {};
+    Step found{*number, real_in(json, "step_ms") / 1e3};
     const Json* spike = json.find("loss_spike");
     const bool* spikes = spike == nullptr ? nullptr : std::get_if<bool>(&spike->value);
     found.spike = spikes != nullptr && *spikes;

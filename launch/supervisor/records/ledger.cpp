@@ -1,6 +1,7 @@
 #include "launch/supervisor/records/ledger.h"
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <ctime>
 
@@ -10,11 +11,36 @@
 
 #include "trireme/core/error.h"
 #include "trireme/core/version.h"
+#include "trireme/options/command_line.h"
 
+#include "runtime/core/parse_number.h"
 #include "runtime/core/require_call.h"
 
 namespace trireme::supervisor {
 namespace {
+
+const std::string bytes_member = "_bytes";
+
+/// Adds the name of a file or program. A name with bytes that are not UTF-8, which JSON cannot
+/// hold, is there in hexadecimal digits as well.
+void add_name(Json::Object& all, const std::string& key, const std::string& name) {
+  all.emplace_back(key, name);
+  if (std::get<std::string>(parse_json(to_text(Json(name))).value) == name) return;
+  std::string digits;
+  for (const char c : name) digits += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  all.emplace_back(key + bytes_member, std::move(digits));
+}
+
+/// Empty where these are no such digits.
+std::string bytes_of(std::string_view digits) {
+  std::string bytes;
+  for (; digits.size() >= 2; digits.remove_prefix(2)) {
+    const auto byte = parse_number<unsigned char>(digits.substr(0, 2), 16);
+    if (!byte) return "";
+    bytes += static_cast<char>(*byte);
+  }
+  return digits.empty() ? bytes : "";
+}
 
 /// The members of one object; what is missing or of another type keeps its default.
 class Members {
@@ -22,11 +48,33 @@ class Members {
   explicit Members(const Json& json) : json_(json) {}
 
   bool has(const char* key) const { return json_.find(key) != nullptr; }
-  Index whole(const char* key) const { return get<Index>(key); }
+  /// Throws: Error where it is more than any count of a run, with which nothing can be reckoned.
+  Index whole(const char* key) const {
+    const Index value = get<Index>(key);
+    require(-most_count <= value && value <= most_count, key, " is ", value);
+    return value;
+  }
+  /// The number of an attempt.
+  Index attempt() const {
+    const Index number = whole("attempt");
+    require(number >= 0, "attempt is ", number);
+    return number;
+  }
   bool flag(const char* key) const { return get<bool>(key); }
   std::string text(const char* key) const { return get<std::string>(key); }
+  /// What add_name() has added.
+  std::string name(const char* key) const {
+    const std::string bytes = bytes_of(text((key + bytes_member).c_str()));
+    return bytes.empty() ? text(key) : bytes;
+  }
   Index date(const char* key) const { return date_of(text(key)); }
+  /// Seconds, or a number of GPUs. Throws: as whole().
   double real(const char* key) const {
+    const double value = number(key);
+    require(std::abs(value) <= static_cast<double>(most_count), key, " is ", value);
+    return value;
+  }
+  double number(const char* key) const {
     const Json* found = json_.find(key);
     if (found != nullptr && std::holds_alternative<Index>(found->value))
       return static_cast<double>(std::get<Index>(found->value));
@@ -69,14 +117,14 @@ bool add(History& history, const Json& json) {
   const bool begins = json.find("began") != nullptr;
   const bool ends = json.find("ended") != nullptr;
   if (json.find("attempt") != nullptr && begins) {
-    history.add(AttemptBegan{line.whole("attempt"), line.date("began"), line.texts("nodes"),
+    history.add(AttemptBegan{line.attempt(), line.date("began"), line.texts("nodes"),
                              line.whole("ranks"), line.whole("spares"), line.whole("resumed"),
                              line.real("waited_s"), line.text("layout"), line.flag("fewer"),
                              line.whole("slots"), line.real("no_hosts_s"), line.real("preflight_s"),
                              line.flag("went_back"), line.saves()});
   } else if (json.find("attempt") != nullptr && ends) {
     history.add(
-        AttemptEnded{line.whole("attempt"),
+        AttemptEnded{line.attempt(),
                      line.date("ended"),
                      line.whole("code"),
                      line.text("cause"),
@@ -101,8 +149,8 @@ bool add(History& history, const Json& json) {
                      line.has("clean") ? std::optional(line.whole("clean")) : std::nullopt});
   } else if (json.find("supervisor") != nullptr && begins) {
     history.add(SupervisionBegan{line.date("began"), line.whole("supervisor"), line.text("host"),
-                                 line.text("run"), line.text("program"), line.whole("quarantine_s"),
-                                 line.text("metrics"), line.text("ckpt_step"), line.whole("format"),
+                                 line.text("run"), line.name("program"), line.whole("quarantine_s"),
+                                 line.name("metrics"), line.text("ckpt_step"), line.whole("format"),
                                  line.text("version")});
   } else if (json.find("supervisor") != nullptr && ends) {
     history.add(SupervisionEnded{line.date("ended"), line.whole("code"), line.text("why")});
@@ -115,7 +163,7 @@ bool add(History& history, const Json& json) {
         Fault{line.whole("attempt"), line.date("at"), line.text("fault"), line.text("victim")});
   } else if (json.find("loss_spike") != nullptr) {
     history.add(LossSpike{line.whole("attempt"), line.date("at"), line.whole("loss_spike"),
-                          line.real("loss")});
+                          line.number("loss")});
   } else {
     return false;
   }
@@ -141,11 +189,17 @@ bool is_failure(const std::string& cause) {
 }
 
 Json to_json(const SupervisionBegan& line) {
-  return Json::Object{{"supervisor", line.pid},  {"began", date_text(line.at)},
-                      {"host", line.host},       {"run", line.run},
-                      {"program", line.program}, {"quarantine_s", line.quarantine_s},
-                      {"metrics", line.metrics}, {"ckpt_step", line.ckpt_step},
-                      {"format", ledger_format}, {"version", version()}};
+  Json::Object all{{"supervisor", line.pid},
+                   {"began", date_text(line.at)},
+                   {"host", line.host},
+                   {"run", line.run}};
+  add_name(all, "program", line.program);
+  all.emplace_back("quarantine_s", line.quarantine_s);
+  add_name(all, "metrics", line.metrics);
+  all.emplace_back("ckpt_step", line.ckpt_step);
+  all.emplace_back("format", ledger_format);
+  all.emplace_back("version", version());
+  return all;
 }
 
 Json to_json(const SupervisionEnded& line) {

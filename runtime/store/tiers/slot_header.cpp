@@ -1,4 +1,6 @@
 // Continues tiers/slots.h: the header as text, two lines like those of a manifest.
+#include <limits>
+
 #include "trireme/core/error.h"
 
 #include "runtime/core/json.h"
@@ -52,8 +54,11 @@ SlotHeader parse_slot_header(const std::string& text) {
   SlotHeader header;
   header.step = member<Index>(json, "step");
   header.job = member<std::string>(json, "job");
-  header.rank = static_cast<int>(member<Index>(json, "rank"));
-  header.ranks = static_cast<int>(member<Index>(json, "ranks"));
+  const Index rank = member<Index>(json, "rank"), ranks = member<Index>(json, "ranks");
+  require(0 <= rank && rank < ranks && ranks <= std::numeric_limits<int>::max(),
+          "the header is of rank ", rank, " of ", ranks);
+  header.rank = static_cast<int>(rank);
+  header.ranks = static_cast<int>(ranks);
   header.form = sum_in(member<std::string>(json, "form"));
   for (const Json& block : member<Json::Array>(json, "blocks")) {
     const auto* sum = std::get_if<std::string>(&block.value);

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <utility>
 
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -24,6 +25,7 @@ namespace {
 
 constexpr double lease_check_s = 1, check_layout_s = 120;
 constexpr std::size_t longest_summary = 1000;
+constexpr std::size_t most_commands = 32;  // of events at a time: a mail program may hang
 
 /// Blocks them in this thread and in those that it starts. Under nohup SIGHUP stays ignored.
 int open_signals() {
@@ -185,9 +187,18 @@ void Machine::announce(const std::string& event, const std::string& line, const 
 void Machine::start_command(const std::string& option, const std::string& command,
                             Variables variables) {
   if (command.empty()) return;
+  if (commands_.size() >= most_commands) {
+    if (!std::exchange(said_too_many_, true))
+      say(str(option, ": ", most_commands,
+              " commands of earlier events still run; no other is started before one ends"));
+    return;
+  }
+  said_too_many_ = false;
   variables.push_back(event_variable + "=" + key_);
   try {
-    others_.insert(start_program({"/bin/sh", "-c", command}, variables, -1, false));
+    const pid_t id = start_program({"/bin/sh", "-c", command}, variables, -1, false);
+    others_.insert(id);
+    commands_.insert(id);
   } catch (const Error& error) {
     say(option + ": " + error.what());
   }

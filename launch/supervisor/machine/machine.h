@@ -131,6 +131,8 @@ class Machine : public World {
 
   // Sessions that are no attempt's: of this process, of children that it had before, of --on-event.
   std::set<pid_t> others_;
+  std::set<pid_t> commands_;  // shells of --on-event and --on-quarantine that have not ended
+  bool said_too_many_ = false;
   bool stop_seen_ = false, now_seen_ = false, ended_by_signal_ = false;
   mutable double mine_checked_ = -1;
   DurableWatch durable_;

@@ -136,6 +136,7 @@ void Machine::reap() {
   int status = 0;
   for (pid_t id; (id = ::waitpid(-1, &status, WNOHANG)) > 0;) {
     side_statuses_.note(id, status);
+    commands_.erase(id);
     if (id != mpirun_) continue;
     status_ = status;
     mpirun_ = -1;

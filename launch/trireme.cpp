@@ -8,6 +8,7 @@
 #include "launch/supervisor/commands/commands.h"
 #include "launch/verify/commands.h"
 #include "runtime/core/process/process_start.h"
+#include "runtime/core/text/exception_text.h"
 #include "runtime/core/text/one_line.h"
 #include "runtime/options/field_names.h"
 
@@ -54,7 +55,9 @@ int main(int argc, char** argv) {
     std::cerr << "trireme: standard output cannot be written: is its disk full?\n";
     return static_cast<int>(trireme::ExitCode::failure);
   } catch (const std::exception& error) {
-    std::cerr << "trireme: " << trireme::printable(trireme::with_options(error.what())) << '\n';
+    std::cerr << "trireme: "
+              << trireme::printable(trireme::with_options(trireme::current_exception_text()))
+              << '\n';
     const bool refused = dynamic_cast<const trireme::ConfigurationError*>(&error) != nullptr;
     return static_cast<int>(refused ? trireme::ExitCode::configuration
                                     : trireme::ExitCode::failure);

@@ -8,11 +8,15 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "trireme/core/dtype.h"
+#include "trireme/core/error.h"
+
+#include "runtime/core/text/exception_text.h"
 
 namespace trireme::data {
 
@@ -36,8 +40,7 @@ class OrderedWork {
       for (std::thread& thread : threads) thread.join();
     };
     try {
-      threads.emplace_back([this] { make_all(); });
-      for (int i = 0; i < workers; ++i) threads.emplace_back([this] { work_all(); });
+      start(threads, workers);
       use_all();
     } catch (...) {
       stop();
@@ -48,6 +51,16 @@ class OrderedWork {
   }
 
  private:
+  void start(std::vector<std::thread>& threads, int workers) {
+    try {
+      threads.emplace_back([this] { make_all(); });
+      for (int i = 0; i < workers; ++i) threads.emplace_back([this] { work_all(); });
+    } catch (const std::system_error&) {
+      throw Error(str("thread ", threads.size() + 1, " of ", workers + 1,
+                      " cannot be started: ", current_exception_text()));
+    }
+  }
+
   struct Slot {
     Index bytes = 0;
     std::optional<Piece> piece;

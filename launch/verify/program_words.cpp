@@ -162,6 +162,7 @@ Facts facts_of(const Json& json) {
   facts.pipeline = member<Index>(json, "pipeline");
   facts.tensor = member<Index>(json, "tensor");
   facts.rank_bytes = member<Index>(json, "rank_bytes");
+  facts.state_bytes = member<Index>(json, "state_bytes");
   for (const auto& [name, value] : member<Json::Object>(json, "configuration"))
     if (const auto* text = std::get_if<std::string>(&value.value))
       facts.configuration[name] = *text;

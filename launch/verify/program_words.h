@@ -20,7 +20,8 @@ struct Facts {
   bool legal = false;
   std::vector<std::string> problems = {};  // where it is not
   Index data = 1, pipeline = 1, tensor = 1;
-  Index rank_bytes = 0;  // 0: it has no Trainer
+  Index rank_bytes = 0;   // 0: it has no Trainer
+  Index state_bytes = 0;  // of it parameters, gradients and state of the optimizer
   std::map<std::string, std::string> configuration = {};
 
   MeshShape mesh() const {

@@ -68,6 +68,7 @@ struct Plan {
   Words layout, one, truth;  // programs; truth: one rank in fp32
   Report report;
   bool sharded = false;
+  Index state_bytes = 0;  // of one rank: a job writes it, and gradients and parameters once more
   LayoutOfRanks ranks() const { return {report.mesh, sharded}; }
 };
 
@@ -106,7 +107,9 @@ Plan make_plan(const Request& request, const TemporaryDirectory& directory,
   const Facts shallow =
       program.ask(plan.layout, request.ranks, str("the layout with ", report.depth, " blocks"));
   plan.one = one_rank_words(plan.layout, directory.path() + "/config-one.toml");
-  report.one_rank_bytes = program.ask(plan.one, 1, "one rank").rank_bytes;
+  const Facts one_rank = program.ask(plan.one, 1, "one rank");
+  report.one_rank_bytes = one_rank.rank_bytes;
+  plan.state_bytes = one_rank.state_bytes;
   report.mesh = shallow.mesh();
   report.chunks = shallow.number(chunks_option);
   report.bf16 = shallow.bf16();
@@ -139,7 +142,9 @@ class Verification {
       : request_(request),
         signals_(signals),
         directory_(request.directory, "trireme-verify"),
-        plan_(make_plan(request, directory_, signals)) {}
+        plan_(make_plan(request, directory_, signals)) {
+    require_space((1 + later_jobs()) * plan_.state_bytes);
+  }
 
   Report run() {
     train_one_rank();
@@ -163,7 +168,7 @@ class Verification {
     const std::string wide = report().bf16 ? "one rank, fp32" : "one rank";
     truth_ = train(wide, {plan_.truth}, 1);
     check_finite(wide, truth_);
-    check_space();
+    require_space(later_jobs() * bytes_in(truth_));
     if (!report().bf16) return;
     one_ = train("one rank, bf16", {plan_.one}, 1);
     check_finite("one rank, bf16", one_);
@@ -257,17 +262,16 @@ class Verification {
   }
 
   /// Each later job writes about as much as the first, and up to three lie there at a time.
-  void check_space() const {
+  Index later_jobs() const { return plan_.report.bf16 ? 3 : 2; }
+  void require_space(Index needed) const {
     std::error_code unknown;
     const fs::space_info space = fs::space(directory_.path(), unknown);
-    const Index needed = bytes_in(truth_) * (report_of_plan().bf16 ? 3 : 2);
     if (!unknown && static_cast<Index>(space.available) < needed)
-      throw ConfigurationError(str(request_.directory, " has ",
+      throw ConfigurationError(str("--directory ", request_.directory, ": has ",
                                    show_bytes(static_cast<Index>(space.available)),
                                    " free, and the files of the jobs need ", show_bytes(needed),
-                                   "; --directory DIR names another one"));
+                                   "; give another one"));
   }
-  const Report& report_of_plan() const { return plan_.report; }
 
   void add(const std::vector<Check>& checks) {
     report().checks.insert(report().checks.end(), checks.begin(), checks.end());

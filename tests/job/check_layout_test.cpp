@@ -40,7 +40,7 @@ Checked check(const std::string& counts, std::vector<const char*> words,
 void train(Context& context) {
   std::puts("begins");
   EXPECT_TRUE(only_checks_layout(context));
-  throw LayoutChecked{10 * context.data_size()};
+  throw LayoutChecked{10 * context.data_size(), 3};
 }
 
 TEST(CheckLayout, SaysWhichNumbersOfRanksAreLegalAndWhyOthersAreNot) {
@@ -49,11 +49,13 @@ TEST(CheckLayout, SaysWhichNumbersOfRanksAreLegalAndWhyOthersAreNot) {
   EXPECT_EQ(found.code, 0);
   EXPECT_EQ(
       found.without_configuration(),
-      "{\"ranks\":8,\"legal\":true,\"data\":4,\"pipeline\":1,\"tensor\":2,\"rank_bytes\":40}\n"
+      "{\"ranks\":8,\"legal\":true,\"data\":4,\"pipeline\":1,\"tensor\":2,\"rank_bytes\":40,"
+      "\"state_bytes\":3}\n"
       "{\"ranks\":6,\"legal\":false,\"problems\":[\"--global-batch-size 8 is not a multiple of "
       "data "
       "parallel size 3 x --micro-batch-size 1 = 3; the nearest: 6 or 9\"]}\n"
-      "{\"ranks\":4,\"legal\":true,\"data\":2,\"pipeline\":1,\"tensor\":2,\"rank_bytes\":20}\n");
+      "{\"ranks\":4,\"legal\":true,\"data\":2,\"pipeline\":1,\"tensor\":2,\"rank_bytes\":20,"
+      "\"state_bytes\":3}\n");
 }
 
 TEST(CheckLayout, HasTheEffectiveOptionsOfALegalLayout) {

@@ -56,15 +56,15 @@ Json check(const Program& program, Index ranks) {
     const MeshShape shape(static_cast<int>(options.data_size(ranks)),
                           static_cast<int>(options.pipeline_size),
                           static_cast<int>(options.tensor_size));
-    Index bytes = 0;
-    problems.collect(
-        [&] { bytes = plan_layout(program, read, shape).value_or(LayoutChecked{}).rank_bytes; });
+    LayoutChecked found;
+    problems.collect([&] { found = plan_layout(program, read, shape).value_or(LayoutChecked{}); });
     if (problems.empty())
       line.insert(line.end(), {{"legal", true},
                                {"data", Index{shape.size(Axis::data)}},
                                {"pipeline", options.pipeline_size},
                                {"tensor", options.tensor_size},
-                               {"rank_bytes", bytes},
+                               {"rank_bytes", found.rank_bytes},
+                               {"state_bytes", found.state_bytes},
                                {"configuration", json_of(read.command.configuration())}});
   }
   if (problems.empty()) return line;

@@ -18,7 +18,7 @@ std::optional<std::string> layouts_to_check(int argc, const char* const* argv);
 
 /// Prints a line of JSON for each of `counts` ("8,6,4"):
 ///   {"ranks":8,"legal":true,"data":4,"pipeline":1,"tensor":2,"rank_bytes":123456,
-///    "configuration":{"--seed":"1234",...}}
+///    "state_bytes":65536,"configuration":{"--seed":"1234",...}}
 ///   {"ranks":6,"legal":false,"problems":["--global-batch-size 8 is not a multiple of ..."]}
 /// Returns the exit code: whether all could be checked. Call it where there are no threads.
 int check_layouts(const std::string& counts, int argc, char** argv, const Application& application,

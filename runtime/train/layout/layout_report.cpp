@@ -100,6 +100,8 @@ LayoutChecked check_layout(const Context& context, const Model& model) {
         if (describes && data == 0 && tensor == 0) lines += stage_line(plan, need);
         if (need.device() > tightest.need.device()) tightest = {rank, stage, need};
         found.rank_bytes = std::max(found.rank_bytes, need.total());
+        found.state_bytes =
+            std::max(found.state_bytes, need.parameters + need.gradients + need.optimizer);
       }
   if (describes)
     found.description =

@@ -25,6 +25,9 @@ using namespace train;
 
 namespace {
 
+/// repair_last_line() looks at what is there, line by line, and says where it is of another kind.
+constexpr OutputKind any_text{outputs::metrics.what, "", "", true};
+
 /// A line on the stack; what does not fit is an error, never cut.
 class Line {
  public:
@@ -94,7 +97,7 @@ void check_metric_name(const std::string& name) {
 MetricsFile::MetricsFile(const std::string& path) : path_(path) {
   if (path.empty()) return;
   try {
-    file_ = open_output(path, outputs::metrics);
+    file_ = open_output(path, any_text);
   } catch (const Error& error) {
     throw Error(str("--metrics ", error.what()));
   }

@@ -259,7 +259,7 @@ TEST(MetricsFile, RemovesNothingWhenALineInBetweenIsForeign) {
 TEST(MetricsFile, SaysWhyItCannotBeWritten) {
   const ScratchDirectory folder;
   EXPECT_EQ(message_of(folder, [&] { MetricsFile(folder / "missing/metrics.jsonl"); }),
-            "--metrics missing/metrics.jsonl: No such file or directory");
+            "--metrics missing/metrics.jsonl: there is no directory missing");
 }
 
 TEST(MetricsFile, AFullFileSystemIsAnError) {

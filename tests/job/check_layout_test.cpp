@@ -40,7 +40,7 @@ Checked check(const std::string& counts, std::vector<const char*> words,
 void train(Context& context) {
   std::puts("begins");
   EXPECT_TRUE(only_checks_layout(context));
-  throw LayoutChecked{10 * context.data_size(), 3};
+  throw LayoutChecked{.rank_bytes = 10 * context.data_size(), .state_bytes = 3};
 }
 
 TEST(CheckLayout, SaysWhichNumbersOfRanksAreLegalAndWhyOthersAreNot) {

@@ -33,6 +33,8 @@ std::string counted(Index count, const char* what) {
 
 /// Ends the process when a signal has stopped the work, after its unfinished files are removed.
 Sidecar prepare_or_stop(PrepareOptions& options, const TextEncoder& encoder) {
+  for (const std::string& warning : encoder.warnings())
+    std::cerr << "trireme: warning: " << warning << '\n';
   supervisor::EndSignals signals;
   options.stop_file = signals.file();
   try {

@@ -1,6 +1,7 @@
 #include "launch/export_tokenizer.h"
 
 #include <filesystem>
+#include <iostream>
 
 #include "trireme/core/error.h"
 #include "trireme/data/sidecar.h"
@@ -52,6 +53,8 @@ interop::OutputTokenizer tokenizer_for(const std::string& path, const OpenedStep
                                        const std::string& run, Index vocabulary) {
   const std::string directory = directory_of(path);
   const data::Tokenizer tokenizer = data::Tokenizer::load(directory);
+  for (const std::string& warning : tokenizer.warnings())
+    std::cerr << "trireme: warning: " << warning << '\n';
   const std::string hash = tokenizer.hash();
   const std::string* trained = tokenizer_of(step);
   require(trained == nullptr || *trained != Sidecar::bytes, "--tokenizer ", path, " is ", hash,

@@ -1,6 +1,7 @@
 // Text becomes the tokens that a tokenizer.json says.
 #include "trireme/data/tokenizer.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "runtime/core/json.h"
@@ -167,9 +168,71 @@ TEST(Tokenizer, FindsTheEndsOfDocumentsInFilesBesideItOrByTheirNames) {
   folder.write("tokenizer_config.json", R"({"bos_token":null,"eos_token":{"content":"<s>"}})");
   EXPECT_EQ(small.load(folder).bos(), std::nullopt);
   EXPECT_EQ(small.load(folder).eod(), 256);
+}
+
+/// What transformers 4.57.6 and 5.24 say of the same files.
+TEST(Tokenizer, ReadsTheFilesBesideItInTheOrderOfTransformers) {
+  const ScratchDirectory folder;
+  const SmallTokenizer small = SmallTokenizer().add("<s>").add("</s>").add("<|end|>");
+  const auto warning = [&](const Tokenizer& tokenizer) {
+    const std::vector<std::string> all = tokenizer.warnings();
+    EXPECT_EQ(all.size(), 1u);
+    return all.empty() ? "" : all[0].substr((folder / "").size());
+  };
+  folder.write("special_tokens_map.json", R"({"eos_token":"<|end|>"})");
+  EXPECT_EQ(small.load(folder).eod(), 258);
+  EXPECT_THAT(small.load(folder).warnings(), testing::IsEmpty());
+  folder.write("tokenizer_config.json", R"({"bos_token":"<s>","eos_token":"</s>"})");
+  EXPECT_EQ(small.load(folder).eod(), 258);
+  EXPECT_EQ(small.load(folder).bos(), 256);
+  EXPECT_EQ(warning(small.load(folder)),
+            "special_tokens_map.json has <|end|> as eos_token, and tokenizer_config.json </s>; "
+            "the first counts, as in transformers");
+  const std::string decoder = R"("added_tokens_decoder":{"256":{"content":"<s>"}})";
+  folder.write("tokenizer_config.json", "{" + decoder + R"(,"eos_token":"</s>"})");
+  EXPECT_EQ(small.load(folder).eod(), 257);
+  EXPECT_EQ(warning(small.load(folder)),
+            "special_tokens_map.json has <|end|> as eos_token, and tokenizer_config.json </s>; "
+            "that counts, as in transformers");
+  folder.write("special_tokens_map.json", "{}");
+  folder.write("config.json", R"({"eos_token_id":257})");
+  EXPECT_EQ(small.load(folder).stops(), Tokens{257});
+  EXPECT_THAT(small.load(folder).warnings(), testing::IsEmpty());
+  folder.write("generation_config.json", R"({"eos_token_id":[258,300]})");
+  EXPECT_EQ(small.load(folder).eod(), 257);
+  EXPECT_EQ(small.load(folder).stops(), (Tokens{258, 300}));
+  EXPECT_EQ(warning(small.load(folder)),
+            "generation_config.json: eos_token_id is [258,300], where generated text ends, as in "
+            "transformers; documents end with token 257, eos_token of the tokenizer");
+  folder.write("generation_config.json", R"({"eos_token_id":"</s>"})");
+  EXPECT_THAT(message_of([&] { small.load(folder); }),
+              testing::HasSubstr("generation_config.json: eos_token_id is \"</s>\"; expected a "
+                                 "token's number, a list of them, or null"));
+}
+
+TEST(Tokenizer, HasTokensThatOnlyTokenizerConfigAdds) {
+  const ScratchDirectory folder;
+  const SmallTokenizer small = SmallTokenizer().add("<s>");
+  const std::string before = small.load(folder).hash();
+  folder.write("tokenizer_config.json",
+               R"({"eos_token":"<|im_end|>","added_tokens_decoder":{"258":{"content":"<|im_end|>",
+                  "special":true},"257":{"content":"<x>","special":false},
+                  "256":{"content":"<s>"}}})");
+  const Tokenizer tokenizer = small.load(folder);
+  EXPECT_EQ(tokenizer.eod(), 258);
+  EXPECT_EQ(tokenizer.vocabulary(), 259);
+  EXPECT_EQ(encode(tokenizer, "a<|im_end|><x>"), (Tokens{small.token("a"), 258, 257}));
+  EXPECT_NE(tokenizer.hash(), before);
+  const std::vector<std::string> warnings = tokenizer.warnings();
+  ASSERT_EQ(warnings.size(), 2u);
+  EXPECT_THAT(warnings[1], testing::HasSubstr("tokenizer_config.json: has the token "
+                                              "\"<|im_end|>\", which tokenizer.json lacks; it is "
+                                              "added as token 258, as transformers does"));
   folder.write("tokenizer_config.json", R"({"eos_token":"<none>"})");
-  EXPECT_EQ(message_of(folder, [&] { small.load(folder); }),
-            "tokenizer_config.json: eos_token is \"<none>\", which the tokenizer lacks");
+  EXPECT_EQ(small.load(folder).eod(), 257);
+  EXPECT_THAT(small.load(folder).warnings(), testing::ElementsAre(testing::HasSubstr(
+                                                 "eos_token is \"<none>\", which tokenizer.json "
+                                                 "lacks; it is added as token 257")));
 }
 
 TEST(Tokenizer, TheHashIsOfWhatDecidesTokens) {

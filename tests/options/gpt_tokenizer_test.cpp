@@ -69,6 +69,7 @@ TEST_F(GptTokenizer, MakesTokensOfPromptsAndEndsTexts) {
   EXPECT_EQ(data_.encoder->hash(), hash(path));
   EXPECT_EQ(data_.tokenizer.hash, hash(path));
   EXPECT_THAT(data_.description.back(), HasSubstr("258 tokens; texts end at token 257"));
+  EXPECT_THAT(data_.warnings, IsEmpty());
   GptCommandLine parsed(line, 1);
   const auto prompts = open_prompts(parsed.gpt, data_.encoder.get(), parsed.problems);
   ASSERT_EQ(prompts.size(), 1u);

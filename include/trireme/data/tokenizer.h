@@ -56,12 +56,16 @@ class Tokenizer {
 
   /// The largest token + 1, added tokens included.
   std::int64_t vocabulary() const;
-  /// The tokens at the beginning of a text and at the end of a document: as tokenizer_config.json
-  /// or config.json beside the file say, else by the usual names; none where there are none.
+  /// The tokens at the beginning of a text and at the end of a document, as files beside it say in
+  /// the order of transformers, else by the usual names; none where there are none.
   std::optional<std::int32_t> bos() const;
   std::optional<std::int32_t> eod() const;
+  /// Where generated text ends: as generation_config.json or config.json beside it say, else eod().
+  std::vector<std::int32_t> stops() const;
+  /// Where files disagree about these, and what they add to the vocabulary: a sentence each.
+  std::vector<std::string> warnings() const;
   /// 16 hexadecimal digits: XXH3-64 of all that decides which tokens a text becomes. Does not
-  /// depend on the layout of the file, nor on what is beside it.
+  /// depend on the layout of the file, nor on what is beside it but for tokens that this adds.
   std::string hash() const;
 
  private:

@@ -22,8 +22,8 @@ struct GenerateOptions {
   Index top_k = 0;         // draw from so many of the most probable tokens; 0: from all
   /// Draw from the fewest of those, the most probable ones, whose probabilities add up to this.
   double top_p = 1;
-  std::int32_t stop = -1;  // token that ends the text, of which it is no part; -1: none does
-  Index number = 0;        // of the text: each number draws other tokens
+  std::vector<std::int32_t> stops = {};  // tokens that end the text, of which they are no part
+  Index number = 0;                      // of the text: each number draws other tokens
 };
 
 /// What a planner says of a step.

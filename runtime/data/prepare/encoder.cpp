@@ -61,6 +61,8 @@ class TokenizerEncoder final : public TextEncoder {
   Index vocabulary() const override { return tokenizer_.vocabulary(); }
   std::optional<Index> bos() const override { return tokenizer_.bos(); }
   std::optional<Index> eod() const override { return tokenizer_.eod(); }
+  std::vector<std::int32_t> stops() const override { return tokenizer_.stops(); }
+  std::vector<std::string> warnings() const override { return tokenizer_.warnings(); }
   std::string hash() const override { return tokenizer_.hash(); }
   bool of_bytes() const override { return false; }
 
@@ -90,6 +92,11 @@ class TokenizerEncoder final : public TextEncoder {
 };
 
 }  // namespace
+
+std::vector<std::int32_t> TextEncoder::stops() const {
+  const std::optional<Index> end = eod();
+  return end ? std::vector{static_cast<std::int32_t>(*end)} : std::vector<std::int32_t>();
+}
 
 std::string decode_from(std::size_t first, std::span<const std::int32_t> tokens,
                         const TextEncoder& encoder) {

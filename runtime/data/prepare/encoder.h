@@ -38,6 +38,9 @@ class TextEncoder {
   virtual Index vocabulary() const = 0;
   virtual std::optional<Index> bos() const = 0;
   virtual std::optional<Index> eod() const = 0;
+  /// As those of Tokenizer.
+  virtual std::vector<std::int32_t> stops() const;
+  virtual std::vector<std::string> warnings() const { return {}; }
   /// As Sidecar::tokenizer.
   virtual std::string hash() const = 0;
   /// Whether tokens are bytes: text may be anything, and may be cut anywhere.

@@ -80,7 +80,7 @@ AddedTokens added_tokens(const TokenizerDefinition& definition, const Normalizer
 }  // namespace
 
 struct Tokenizer::Parts {
-  explicit Parts(const TokenizerDefinition& definition, const std::filesystem::path& directory)
+  explicit Parts(const TokenizerDefinition& definition, Ends found)
       : normalizer(definition.normalizer),
         bpe(definition),
         pretokenizer(definition.pretokenizer, bpe.marks_begin_words()),
@@ -88,7 +88,7 @@ struct Tokenizer::Parts {
         added_normalized(added_tokens(definition, normalizer, true)),
         texts(definition),
         strip_spaces(definition.decoder.strip_spaces),
-        ends(find_ends(definition, directory)),
+        ends(std::move(found)),
         hash(hash_of(definition)) {}
 
   Normalizer normalizer;
@@ -132,8 +132,9 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
               ? "; make it of tokenizer.model by AutoTokenizer.from_pretrained(DIRECTORY)"
                 ".save_pretrained(DIRECTORY) of transformers"
               : "");
-  return Tokenizer(
-      std::make_shared<const Parts>(read_tokenizer(file.string()), file.parent_path()));
+  TokenizerDefinition definition = read_tokenizer(file.string());
+  Ends ends = find_ends(definition, file.parent_path());
+  return Tokenizer(std::make_shared<const Parts>(definition, std::move(ends)));
 }
 
 namespace {
@@ -247,6 +248,8 @@ std::int64_t Tokenizer::vocabulary() const {
 }
 std::optional<std::int32_t> Tokenizer::bos() const { return parts_->ends.bos; }
 std::optional<std::int32_t> Tokenizer::eod() const { return parts_->ends.eod; }
+std::vector<std::int32_t> Tokenizer::stops() const { return parts_->ends.stops; }
+std::vector<std::string> Tokenizer::warnings() const { return parts_->ends.warnings; }
 std::string Tokenizer::hash() const { return parts_->hash; }
 
 }  // namespace trireme::data

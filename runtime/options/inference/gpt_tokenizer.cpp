@@ -4,6 +4,8 @@
 #include <functional>
 #include <map>
 
+#include <fmt/ranges.h>
+
 #include "trireme/data/token_source.h"
 #include "trireme/data/tokenizer.h"
 
@@ -154,10 +156,12 @@ void settle_tokenizer(const Options& options, const GptOptions& gpt, const UsedT
                  tokenizer_to_give(options, that_of_data));
   else if (!read.hash.empty())
     problems.collect([&] { check_document_end(gpt, *data.encoder, problems); });
-  const std::optional<Index> eod = data.encoder->eod();
+  for (const std::string& warning : data.encoder->warnings()) data.warnings.push_back(warning);
+  const std::vector<std::int32_t> stops = data.encoder->stops();
   data.description.push_back(
       str("--tokenizer ", gpt.tokenizer, ": ", data.encoder->vocabulary(), " tokens; ",
-          eod ? str("texts end at token ", *eod) : "none of them ends a text"));
+          stops.empty() ? std::string("none of them ends a text")
+                        : fmt::format("texts end at token {}", fmt::join(stops, " or "))));
 }
 
 }  // namespace trireme::options

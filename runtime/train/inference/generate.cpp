@@ -107,7 +107,7 @@ std::vector<std::int32_t> Trainer::generate(const GenerateOptions& options) {
     s.context.host().all_reduce({sums, 2, DType::i64}, Reduction::sum);
     if (sums[0] == Sampler::none) throw JobError(not_finite(text.size()));
     if (sums[1] > 0 && s.is_saved()) s.stop_after_training();
-    if (sums[0] == options.stop) break;
+    if (std::count(options.stops.begin(), options.stops.end(), sums[0]) > 0) break;
     text.push_back(static_cast<std::int32_t>(sums[0]));
   }
   return {text.begin() + static_cast<std::ptrdiff_t>(options.prompt.size()), text.end()};

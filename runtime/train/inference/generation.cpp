@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <chrono>
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "runtime/core/json.h"
@@ -20,16 +21,13 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto between_lines = std::chrono::seconds(10);
 
-std::int32_t stop_of(const data::TextEncoder& encoder) {
-  return static_cast<std::int32_t>(encoder.eod().value_or(-1));
-}
-
 /// Collective. Files of prompts and tokenizers may be one of each node.
 void agree_on_prompts(const Host& host, const data::TextEncoder& encoder,
                       const std::vector<Prompt>& prompts) {
-  std::vector<RankFact> facts = {{"--tokenizer", encoder.hash()},
-                                 {"token that ends a text", str(stop_of(encoder))},
-                                 {"number of prompts", str(prompts.size())}};
+  std::vector<RankFact> facts = {
+      {"--tokenizer", encoder.hash()},
+      {"tokens that end a text", fmt::format("{}", fmt::join(encoder.stops(), ", "))},
+      {"number of prompts", str(prompts.size())}};
   for (std::size_t i = 0; i < prompts.size(); ++i)
     facts.push_back({str("prompt ", i + 1), prompts[i].text});
   require_same(host, facts, 1);
@@ -104,7 +102,7 @@ void generate_texts(Context& context, Trainer& trainer, const GptOptions& gpt,
     options.temperature = gpt.temperature;
     options.top_k = gpt.top_k;
     options.top_p = gpt.top_p;
-    options.stop = stop_of(encoder);
+    options.stops = encoder.stops();
     options.number = static_cast<Index>(i);
     const std::vector<std::int32_t> tokens = trainer.generate(options);
     const std::string text = continuation(encoder, prompts[i], tokens);

@@ -9,6 +9,7 @@
 
 #include "runtime/core/json.h"
 #include "runtime/planner/profile_json.h"
+#include "tests/support/as_one_line.h"
 #include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"
 
@@ -48,7 +49,7 @@ TEST_F(Calibrated, ProfilesPlanTheModelAndItsBestLayoutsRun) {
   const std::string task = " --model tiny --global-batch-size 8 --cluster 2x" + file();
   const OutcomeApart tried = plan(task + " --try 2 --mpirun '" + mpirun() + "'");
   ASSERT_EQ(tried.exit_code, 0) << tried.errors;
-  EXPECT_THAT(tried.output, HasSubstr("| profile: tried"));
+  EXPECT_THAT(as_one_line(tried.output), HasSubstr("| profile: tried"));
   EXPECT_THAT(tried.output, HasSubstr("predicted   measured"));
   EXPECT_THAT(tried.output, HasSubstr("\nmpirun -np 2 train_gpt --model tiny"));
   EXPECT_THAT(tried.output, HasSubstr("--device cpu"));
@@ -56,7 +57,8 @@ TEST_F(Calibrated, ProfilesPlanTheModelAndItsBestLayoutsRun) {
 
   const OutcomeApart other = plan(" --model tiny --global-batch-size 8 --cluster 4x" + file());
   EXPECT_EQ(other.exit_code, 0);
-  EXPECT_THAT(other.output, HasSubstr("| profile: calibrated with the model's shapes"));
+  EXPECT_THAT(as_one_line(other.output),
+              HasSubstr("| profile: calibrated with the model's shapes"));
   EXPECT_THAT(other.errors, HasSubstr("was calibrated with 2 ranks on a node, not 4"));
 }
 

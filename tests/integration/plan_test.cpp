@@ -10,6 +10,7 @@
 
 #include "runtime/core/json.h"
 #include "runtime/core/show_bytes.h"
+#include "tests/support/as_one_line.h"
 #include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"
 
@@ -20,15 +21,6 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
-
-/// The text as one line: it is wrapped at spaces.
-std::string as_one_line(const std::string& text) {
-  std::string line;
-  for (const char c : text)
-    if ((c != '\n' && c != ' ') || (!line.empty() && line.back() != ' '))
-      line += c == '\n' ? ' ' : c;
-  return line;
-}
 
 class Planned : public testing::Test {
  protected:

@@ -12,6 +12,7 @@
 #include "trireme/kernels/device.h"
 
 #include "runtime/planner/search/answer.h"
+#include "tests/support/as_one_line.h"
 #include "tests/support/cpu_profile.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/toy_checkpoint.h"
@@ -158,9 +159,10 @@ TEST_F(ChosenLayout, HasTheLinksOfAClusterAndTheNodesOfTheJob) {
 }
 
 TEST_F(ChosenLayout, OfRanksThatDoNotRunYetHasTheNodesOfTheCalibration) {
-  EXPECT_THAT(choose(model_, {4, 0}).choice.report,
+  EXPECT_THAT(as_one_line(choose(model_, {4, 0}).choice.report),
               HasSubstr("| 4 CPU of tests of 4.00 GiB, 2 nodes, 400 Gb/s a rank |"));
-  EXPECT_THAT(choose(model_, {4, 4}).choice.report, HasSubstr("| 4 CPU of tests of 4.00 GiB, 1 n"));
+  EXPECT_THAT(as_one_line(choose(model_, {4, 4}).choice.report),
+              HasSubstr("| 4 CPU of tests of 4.00 GiB, 1 n"));
 }
 
 TEST_F(ChosenLayout, RefusesWhatItCannotPlanByOneLineEach) {

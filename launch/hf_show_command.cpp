@@ -71,7 +71,7 @@ void read_tensors(Shown& shown) {
     shown.files = safetensors::open_directory(shown.path);
     if (!shown.problems.empty()) return;
     auto views = interop::hf_views(shown.config.model_type, shown.config.model);
-    for (const std::string& problem : interop::fit(views, shown.files))
+    for (const std::string& problem : interop::fit(views, shown.files, shown.config.notes))
       shown.problems.push_back(shown.path + ": " + problem);
   } catch (const Error& error) {
     shown.problems.emplace_back(error.what());
@@ -165,8 +165,9 @@ int hf_show(int argc, char** argv) {
   return parse_and_run(
       command, argc, argv,
       [&](Problems& problems) {
-        if (problems.empty() && !std::filesystem::is_directory(directory))
-          problems.add(directory, ": no such directory; the directory of a model is needed");
+        if (!problems.empty()) return;
+        if (const std::string why = interop::why_no_model(directory); !why.empty())
+          problems.add(why);
       },
       [&] {
         const Shown shown = read(directory);

@@ -10,6 +10,7 @@
 #include "launch/supervisor/decide/command_words.h"
 #include "launch/supervisor/machine/processes.h"
 #include "runtime/interop/hf_config.h"
+#include "runtime/interop/model_files.h"
 #include "runtime/options/check_options.h"
 #include "runtime/options/option_values.h"
 #include "runtime/planner/report/preset_report.h"
@@ -116,6 +117,8 @@ HfModel read_hf(const std::string& directory, Problems& problems) {
   model.files.origin = (std::filesystem::path(directory) / "config.json").string();
   model.files.option = "--load-hf";
   try {
+    const std::string why = interop::why_no_model(directory);
+    require(why.empty(), why);
     model.config = interop::read_hf_config(model.files.origin);
     model.files.options = options_of(model.config->model);
   } catch (const Error& error) {

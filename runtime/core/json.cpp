@@ -6,6 +6,7 @@
 #include <cctype>
 #include <charconv>
 #include <limits>
+#include <map>
 
 #include <nlohmann/json.hpp>
 
@@ -80,7 +81,8 @@ std::string reason_of(const Complaint& complaint, std::string_view text) {
 /// the pointers stay valid.
 class Builder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  Builder(std::string_view text, const JsonLimits& limits) : text_(text), limits_(limits) {}
+  Builder(std::string_view text, const JsonLimits& limits, std::vector<std::string>* twins)
+      : text_(text), limits_(limits), twins_(twins) {}
   Json take() { return std::move(root_); }
 
   bool null() override { return add(Json()); }
@@ -106,7 +108,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool end_object() override {
-    refuse_twins(std::get<Json::Object>(open_.back()->value));
+    settle_twins(std::get<Json::Object>(open_.back()->value));
     open_.pop_back();
     return true;
   }
@@ -133,17 +135,30 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
       return array->emplace_back(std::move(json));
     return std::get<Json::Object>(open_.back()->value).back().second = std::move(json);
   }
-  static void refuse_twins(const Json::Object& object) {
+  void settle_twins(Json::Object& object) const {
     std::vector<std::string_view> names;
     for (const auto& member : object) names.push_back(member.first);
     std::sort(names.begin(), names.end());
     const auto twin = std::adjacent_find(names.begin(), names.end());
-    require(twin == names.end(), "two members are called ",
-            twin == names.end() ? "" : one_line(*twin, most_of_a_name));
+    if (twin == names.end()) return;
+    require(twins_ != nullptr, "two members are called ", one_line(*twin, most_of_a_name));
+    Json::Object merged;
+    std::map<std::string, std::size_t> places;
+    for (auto& [name, value] : object) {
+      const auto [place, is_new] = places.emplace(name, merged.size());
+      if (is_new) {
+        merged.emplace_back(std::move(name), std::move(value));
+      } else {
+        merged[place->second].second = std::move(value);
+        twins_->push_back(name);
+      }
+    }
+    object = std::move(merged);
   }
 
   std::string_view text_;
   JsonLimits limits_;
+  std::vector<std::string>* twins_;  // null: refused
   Index values_ = 0;
   Json root_;
   std::vector<Json*> open_;
@@ -288,10 +303,10 @@ std::string to_text(const Json& json) {
   return converted(json).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-Json parse_json(std::string_view text, const JsonLimits& limits) {
+Json parse_json(std::string_view text, const JsonLimits& limits, std::vector<std::string>* twins) {
   require(static_cast<Index>(text.size()) <= limits.text_bytes, "the text has ", text.size(),
           " bytes, more than ", limits.text_bytes);
-  Builder builder(text, limits);
+  Builder builder(text, limits, twins);
   require(nlohmann::json::sax_parse(text, &builder), "this is not JSON");
   return builder.take();
 }

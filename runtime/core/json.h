@@ -43,7 +43,9 @@ struct JsonLimits {
   int depth = 16;
 };
 /// Throws: Error that says at which byte, when it is not JSON, exceeds a limit, holds an integer
-/// that is no Index, or an object with two members of one name.
-Json parse_json(std::string_view text, const JsonLimits& limits = {});
+/// that is no Index, or an object with two members of one name. With `twins`, of members with one
+/// name the last counts, as in Python, in the place of the first; `twins` gets their names.
+Json parse_json(std::string_view text, const JsonLimits& limits = {},
+                std::vector<std::string>* twins = nullptr);
 
 }  // namespace trireme

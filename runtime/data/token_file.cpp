@@ -7,6 +7,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/files/other_files.h"
 #include "runtime/data/data_file.h"
 #include "runtime/data/token_layout.h"
 
@@ -47,6 +48,9 @@ namespace {
 /// Throws: Error when `prefix` is the name of one of the two files.
 std::string index_path(const std::string& prefix) {
   std::string path = prefix + ".idx";
+  const std::string plain = prefix.ends_with(".bin") ? prefix.substr(0, prefix.size() - 4) : prefix;
+  const std::string other = instead_of(FilesOf::tokens, plain);
+  require(other.empty(), other);
   for (const std::string extension : {".bin", ".idx"})
     require(!prefix.ends_with(extension) || std::filesystem::exists(path), prefix,
             ": give the prefix, without ", extension, ": ",

@@ -34,6 +34,8 @@ std::string dtype_of(Element element) {
       return "bfloat16";
     case Element::f16:
       return "float16";
+    case Element::f64:
+      return "float64";
   }
   return "";
 }

@@ -2,15 +2,18 @@
 // understood or refused; what transformers assumes where a key is absent is assumed here.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/files/other_files.h"
 #include "runtime/core/json/json_keys.h"
 #include "runtime/interop/hf_config.h"
 #include "runtime/interop/hf_rope.h"
+#include "runtime/models/kinds.h"
 #include "runtime/models/transformer_limits.h"
 
 namespace trireme::interop {
@@ -21,15 +24,20 @@ using Problems = std::vector<std::string>;
 
 constexpr Index most_config_bytes = Index{16} << 20;
 
+/// The numbers are those that transformers assumes where a file has none; 0: it follows from
+/// others.
 struct Family {
   const char* model_type;
   const char* causal_model;  // of "architectures"
+  Index positions;
+  Index kv_heads;
+  Index head_dim;
 };
-constexpr Family families[] = {{"gpt2", "GPT2LMHeadModel"},
-                               {"llama", "LlamaForCausalLM"},
-                               {"mistral", "MistralForCausalLM"},
-                               {"qwen2", "Qwen2ForCausalLM"},
-                               {"qwen3", "Qwen3ForCausalLM"}};
+constexpr Family families[] = {{"gpt2", "GPT2LMHeadModel", 1024, 0, 0},
+                               {"llama", "LlamaForCausalLM", 2048, 0, 0},
+                               {"mistral", "MistralForCausalLM", 131072, 8, 0},
+                               {"qwen2", "Qwen2ForCausalLM", 32768, 32, 0},
+                               {"qwen3", "Qwen3ForCausalLM", 32768, 32, 128}};
 
 const Family* find_family(const std::string& model_type) {
   const auto found =
@@ -61,19 +69,32 @@ void read_activation(JsonKeys& keys, const char* key, const char* absent, HfConf
                  config.model_type);
 }
 
+/// A number that a file may leave out, with a note: transformers has its own.
+Index whole_or_usual(JsonKeys& keys, const char* key, Index most, Index usual, HfConfig& config) {
+  if (keys.find(key) != nullptr || usual == 0) return keys.whole(key, most, 0);
+  config.notes.push_back(str(key, " is absent; ", usual, " is taken, as transformers does"));
+  return usual;
+}
+
+/// The same; null is none, and a problem.
+Index positions_or_usual(JsonKeys& keys, const char* key, Index usual, HfConfig& config) {
+  return keys.find(key) != nullptr ? keys.whole(key, Limits::positions)
+                                   : whole_or_usual(keys, key, Limits::positions, usual, config);
+}
+
 /// Refuses a flag that has another value than `right`, which is also that of an absent one.
 void demand(JsonKeys& keys, const char* key, bool right, const char* what) {
   if (keys.flag(key, right) != right)
     keys.problem(key, " is ", right ? "false" : "true", ": trireme has no ", what);
 }
 
-void read_gpt2(JsonKeys& keys, HfConfig& config) {
+void read_gpt2(JsonKeys& keys, const Family& family, HfConfig& config) {
   TransformerConfig& m = config.model;
   m.hidden_size = keys.whole("n_embd", Limits::channels);
   m.num_layers = keys.whole("n_layer", Limits::layers);
   m.num_attention_heads = keys.whole("n_head", Limits::heads);
   m.ffn_hidden_size = keys.whole("n_inner", Limits::mlp_channels, 0);
-  m.max_position_embeddings = keys.whole("n_positions", Limits::positions);
+  m.max_position_embeddings = positions_or_usual(keys, "n_positions", family.positions, config);
   m.norm_epsilon = static_cast<float>(keys.real("layer_norm_epsilon", 1e-5));
   config.max_positions = m.max_position_embeddings;
   read_activation(keys, "activation_function", "gelu_new", config);
@@ -83,39 +104,35 @@ void read_gpt2(JsonKeys& keys, HfConfig& config) {
   m.tie_embeddings = keys.flag("tie_word_embeddings", true);
 }
 
-/// Biases of the linear layers: all or none, or those of Qwen2.
+/// Biases of the linear layers: all or none, those of attention, or those of Qwen2.
 void read_biases(JsonKeys& keys, HfConfig& config) {
   TransformerConfig& m = config.model;
   m.add_bias_linear = false;
   m.add_qkv_bias = config.model_type == "qwen2";
   if (m.add_qkv_bias) return;
-  const bool attention = keys.flag("attention_bias", false), mlp = keys.flag("mlp_bias", false);
-  if (attention && mlp && config.model_type == "llama")
-    m.add_bias_linear = true;
-  else if (attention || mlp)
-    keys.problem(attention ? "attention_bias" : "mlp_bias",
-                 " is true: trireme has biases of all "
-                 "linear layers (llama with attention_bias and mlp_bias), or of queries, keys and "
-                 "values alone (qwen2)");
+  const bool llama = config.model_type == "llama";  // no other family reads mlp_bias
+  const bool attention = config.model_type != "mistral" && keys.flag("attention_bias", false);
+  const bool mlp = llama && keys.flag("mlp_bias", false);
+  m.add_bias_linear = attention && mlp;
+  m.add_attention_bias = attention && !mlp;
+  if (mlp && !attention)
+    keys.problem(
+        "mlp_bias is true: trireme has such biases only together with those of attention "
+        "(attention_bias)");
 }
 
 /// Heads of keys and values, and the size of a head. An absent key is not the same everywhere.
-void read_heads(JsonKeys& keys, HfConfig& config) {
+void read_heads(JsonKeys& keys, const Family& family, HfConfig& config) {
   TransformerConfig& m = config.model;
   m.num_attention_heads = keys.whole("num_attention_heads", Limits::heads);
-  const bool may_lack_groups =
-      config.model_type == "llama" || keys.find("num_key_value_heads") != nullptr;
-  m.num_query_groups = may_lack_groups ? keys.whole("num_key_value_heads", Limits::heads, 0)
-                                       : keys.whole("num_key_value_heads", Limits::heads);
-  const bool may_lack_size = config.model_type != "qwen3" || keys.find("head_dim") != nullptr;
-  m.kv_channels = may_lack_size ? keys.whole("head_dim", Limits::channels, 0)
-                                : keys.whole("head_dim", Limits::channels);
+  m.num_query_groups =
+      whole_or_usual(keys, "num_key_value_heads", Limits::heads, family.kv_heads, config);
+  m.kv_channels = whole_or_usual(keys, "head_dim", Limits::channels, family.head_dim, config);
   m.qk_layernorm = config.model_type == "qwen3";
 }
 
-/// Whether some layer has a window, and refuses other kinds of attention.
+/// Of the key layer_types, and refuses other kinds of attention.
 bool has_sliding_layers(JsonKeys& keys) {
-  if (!keys.has("layer_types")) return false;
   const auto* types = std::get_if<Json::Array>(&keys.find("layer_types")->value);
   bool slides = false;
   for (const Json& type : types != nullptr ? *types : Json::Array{*keys.find("layer_types")}) {
@@ -129,11 +146,22 @@ bool has_sliding_layers(JsonKeys& keys) {
   return slides;
 }
 
+/// Whether some layer has a window, if the file gives a length of one. Llama has none, whatever a
+/// file says; all layers of Mistral have one; those of Qwen that the list names, or that come
+/// behind the first max_window_layers.
+bool has_windows(JsonKeys& keys, const HfConfig& config) {
+  constexpr double usual_first_layers = 28;
+  if (config.model_type == "llama") return false;
+  if (config.model_type == "mistral") return true;
+  const bool flag = keys.flag("use_sliding_window", false);
+  const double first = keys.real("max_window_layers", usual_first_layers);
+  if (keys.has("layer_types")) return has_sliding_layers(keys);
+  return flag && static_cast<double>(config.model.num_layers) > first;
+}
+
 void read_window(JsonKeys& keys, HfConfig& config) {
   constexpr Index usual_window = 4096;  // where the key is absent, not null
-  const bool layers = has_sliding_layers(keys), mistral = config.model_type == "mistral";
-  if (config.model_type == "llama" && !layers) return;
-  const bool used = mistral || layers || keys.flag("use_sliding_window", false);
+  const bool used = has_windows(keys, config);
   const bool absent = keys.find("sliding_window") == nullptr;
   const Index window =
       keys.whole("sliding_window", Limits::positions, used && absent ? usual_window : 0);
@@ -142,7 +170,7 @@ void read_window(JsonKeys& keys, HfConfig& config) {
         {window, str("sliding_window ", window, " lets no token attend farther")});
 }
 
-void read_llama_like(JsonKeys& keys, HfConfig& config, Problems& problems) {
+void read_llama_like(JsonKeys& keys, const Family& family, HfConfig& config, Problems& problems) {
   TransformerConfig& m = config.model;
   m.hidden_size = keys.whole("hidden_size", Limits::channels);
   m.num_layers = keys.whole("num_hidden_layers", Limits::layers);
@@ -150,8 +178,9 @@ void read_llama_like(JsonKeys& keys, HfConfig& config, Problems& problems) {
   m.norm_epsilon = static_cast<float>(keys.real("rms_norm_eps", 1e-6));
   m.normalization = Normalization::rms_norm;
   m.position = PositionKind::rotary;
-  config.max_positions = keys.whole("max_position_embeddings", Limits::positions);
-  read_heads(keys, config);
+  config.max_positions =
+      positions_or_usual(keys, "max_position_embeddings", family.positions, config);
+  read_heads(keys, family, config);
   read_biases(keys, config);
   read_activation(keys, "hidden_act", "silu", config);
   read_window(keys, config);
@@ -222,10 +251,60 @@ void read_common(JsonKeys& keys, const Family& family, HfConfig& config) {
   read_dropout(keys, config);
 }
 
+/// Members that the file has more than once.
+void note_twins(std::vector<std::string> names, HfConfig& config) {
+  constexpr std::size_t most_listed = 5;
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  const std::size_t more = names.size() - std::min(names.size(), most_listed);
+  names.resize(names.size() - more);
+  for (const std::string& name : names)
+    config.notes.push_back(str(one_line(name, most_of_a_name),
+                               " is there more than once; the last counts, as in transformers"));
+  if (more > 0) config.notes.push_back(str("and ", more, " more keys are there more than once"));
+}
+
+/// A field of TransformerConfig or RotaryScaling, and the keys that it is read from.
+struct KeyOfField {
+  const char* field;
+  const char* key;
+  const char* of_gpt2;
+};
+constexpr KeyOfField keys_of_fields[] = {
+    {"TransformerConfig::num_layers", "num_hidden_layers", "n_layer"},
+    {"TransformerConfig::hidden_size", "hidden_size", "n_embd"},
+    {"TransformerConfig::ffn_hidden_size", "intermediate_size", "n_inner"},
+    {"TransformerConfig::num_attention_heads", "num_attention_heads", "n_head"},
+    {"TransformerConfig::num_query_groups", "num_key_value_heads", "n_head"},
+    {"TransformerConfig::kv_channels", "head_dim", "n_embd / n_head"},
+    {"TransformerConfig::vocab_size", "vocab_size", "vocab_size"},
+    {"TransformerConfig::seq_length", "max_position_embeddings", "n_positions"},
+    {"TransformerConfig::max_position_embeddings", "max_position_embeddings", "n_positions"},
+    {"TransformerConfig::norm_epsilon", "rms_norm_eps", "layer_norm_epsilon"},
+    {"TransformerConfig::init_std", "initializer_range", "initializer_range"},
+    {"TransformerConfig::rotary_base", "rope_theta", ""},
+    {"RotaryScaling::kind", "rope_type", ""},
+    {"RotaryScaling::factor", "factor", ""},
+    {"RotaryScaling::original_positions", "original_max_position_embeddings", ""},
+    {"RotaryScaling::low_frequency_factor", "low_freq_factor", ""},
+    {"RotaryScaling::high_frequency_factor", "high_freq_factor", ""},
+    {"RotaryScaling::beta_fast", "beta_fast", ""},
+    {"RotaryScaling::beta_slow", "beta_slow", ""},
+    {"RotaryScaling::attention_factor", "attention_factor", ""}};
+
+/// A problem of the model with the names that the file has.
+std::string in_keys(std::string problem, bool gpt2) {
+  for (const auto& [field, key, of_gpt2] : keys_of_fields)
+    for (std::size_t at; (at = problem.find(str(field, ' '))) != std::string::npos ||
+                         (at = problem.find(str(field, ','))) != std::string::npos;)
+      problem.replace(at, std::strlen(field), gpt2 ? of_gpt2 : key);
+  return problem;
+}
+
 /// As long as the first training was, or as the limits allow.
 Index usual_length(const HfConfig& config) {
   const RotaryScaling& s = config.model.rotary_scaling;
-  const bool scaled = s.kind == RotaryScalingKind::llama3 || s.kind == RotaryScalingKind::yarn;
+  const bool scaled = reads_original_positions(s.kind);
   const Index longest = longest_sequence(config);
   return scaled ? std::min(longest, s.original_positions) : longest;
 }
@@ -246,9 +325,14 @@ std::string causal_model_of(const std::string& model_type) {
 
 HfConfig parse_hf_config(std::string_view text, Problems& problems) {
   HfConfig config;
+  std::vector<std::string> twins;
+  if (const std::string other = what_begins_so(text); !other.empty()) {
+    problems.push_back(other);
+    return config;
+  }
   try {
     config.json =
-        parse_json(text, {.text_bytes = most_config_bytes, .values = 1 << 20, .depth = 16});
+        parse_json(text, {.text_bytes = most_config_bytes, .values = 1 << 20, .depth = 16}, &twins);
   } catch (const Error& error) {
     problems.push_back(error.what());
     return config;
@@ -266,13 +350,16 @@ HfConfig parse_hf_config(std::string_view text, Problems& problems) {
     read_code(keys, config);
     return config;
   }
+  note_twins(twins, config);
   const std::size_t before = problems.size();
   read_common(keys, *family, config);
-  config.model_type == "gpt2" ? read_gpt2(keys, config) : read_llama_like(keys, config, problems);
+  config.model_type == "gpt2" ? read_gpt2(keys, *family, config)
+                              : read_llama_like(keys, *family, config, problems);
   config.not_used = keys.unread();
   config.model.seq_length = usual_length(config);
   if (problems.size() == before)
-    for (const std::string& problem : problems_of(config.model, 1, 1)) problems.push_back(problem);
+    for (const std::string& problem : problems_of(config.model, 1, 1))
+      problems.push_back(in_keys(problem, config.model_type == "gpt2"));
   return config;
 }
 
@@ -321,7 +408,7 @@ std::vector<std::string> training_length_problems(const HfConfig& config, const 
   if (given == 0)
     all.insert(all.begin(), str(source, ": give TransformerConfig::seq_length, at most ",
                                 longest_sequence(config), "; it is not taken from config.json"));
-  if (config.model.position == PositionKind::rotary && given > config.max_positions)
+  if (is_rotary(config.model.position) && given > config.max_positions)
     all.push_back(str("TransformerConfig::seq_length ", given,
                       " is too long: max_position_embeddings in config.json of ", source, " is ",
                       config.max_positions, "; a model of longer sequences says so there"));

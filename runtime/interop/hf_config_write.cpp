@@ -6,6 +6,7 @@
 #include "runtime/core/json/json_keys.h"
 #include "runtime/interop/hf_config.h"
 #include "runtime/interop/hf_rope.h"
+#include "runtime/models/kinds.h"
 #include "runtime/models/transformer_limits.h"
 
 namespace trireme::interop {
@@ -14,27 +15,39 @@ namespace {
 constexpr const char* positions_name = "max_position_embeddings";
 
 bool is_llama_like(const TransformerConfig& m) {
-  return m.position == PositionKind::rotary && m.normalization == Normalization::rms_norm &&
-         m.mlp == MlpKind::swiglu;
+  return is_rotary(m.position) && !has_bias(m.normalization) && is_gated(m.mlp);
 }
 
 /// The first family with these options; "": none.
 std::string type_of(const TransformerConfig& m) {
-  const bool own_bias = m.add_qkv_bias && !m.add_bias_linear;
+  const bool own_bias = m.add_qkv_bias && !m.add_bias_linear && !m.add_attention_bias;
   if (is_llama_like(m) && m.qk_layernorm) return own_bias || m.add_bias_linear ? "" : "qwen3";
   if (is_llama_like(m)) return own_bias ? "qwen2" : "llama";
   const bool plain_heads =
       m.kv_heads() == m.num_attention_heads && m.attention_width() == m.hidden_size;
-  const bool gpt2 = m.position == PositionKind::learned && plain_heads && !m.qk_layernorm &&
-                    m.normalization == Normalization::layer_norm && m.mlp != MlpKind::swiglu &&
-                    m.add_bias_linear;
+  const bool gpt2 = is_learned(m.position) && plain_heads && !m.qk_layernorm &&
+                    has_bias(m.normalization) && !is_gated(m.mlp) && m.add_bias_linear;
   return gpt2 ? "gpt2" : "";
 }
 
 constexpr const char* what_families_have =
     "gpt2 has learned positions, LayerNorm, GELU, all biases and no query groups; the others have "
-    "rope, RMSNorm and swiglu, with all biases or none (llama), no bias (mistral), a bias on "
-    "queries, keys and values (qwen2), or norms of queries and keys and no bias (qwen3)";
+    "rope, RMSNorm and swiglu, with all biases, those of attention or none (llama), no bias "
+    "(mistral), a bias on queries, keys and values (qwen2), or norms of queries and keys and no "
+    "bias but those of attention (qwen3)";
+
+/// As transformers calls it.
+const char* activation_of(MlpKind kind) {
+  switch (kind) {
+    case MlpKind::gelu_tanh:
+      return "gelu_new";
+    case MlpKind::gelu_erf:
+      return "gelu";
+    case MlpKind::swiglu:
+      return "silu";
+  }
+  return "";
+}
 
 Json::Object gpt2_members(const TransformerConfig& m, Index positions) {
   return {{"architectures", Json::Array{causal_model_of("gpt2")}},
@@ -46,7 +59,7 @@ Json::Object gpt2_members(const TransformerConfig& m, Index positions) {
           {"n_inner", m.ffn()},
           {"n_positions", positions},
           {"layer_norm_epsilon", shortest(m.norm_epsilon)},
-          {"activation_function", m.mlp == MlpKind::gelu_tanh ? "gelu_new" : "gelu"},
+          {"activation_function", activation_of(m.mlp)},
           {"initializer_range", shortest(m.init_std)},
           {"tie_word_embeddings", m.tie_embeddings}};
 }
@@ -61,15 +74,14 @@ Json::Object llama_members(const TransformerConfig& m, const std::string& type, 
                       {"num_attention_heads", m.num_attention_heads},
                       {"num_key_value_heads", m.kv_heads()},
                       {"head_dim", m.head_dim()},
-                      {"hidden_act", "silu"},
+                      {"hidden_act", activation_of(m.mlp)},
                       {positions_name, positions},
                       {"rms_norm_eps", shortest(m.norm_epsilon)},
                       {"initializer_range", shortest(m.init_std)},
                       {"tie_word_embeddings", m.tie_embeddings}};
-  if (type == "llama") {
-    all.emplace_back("attention_bias", m.add_bias_linear);
-    all.emplace_back("mlp_bias", m.add_bias_linear);
-  }
+  if (type == "llama" || type == "qwen3")
+    all.emplace_back("attention_bias", m.add_bias_linear || m.add_attention_bias);
+  if (type == "llama") all.emplace_back("mlp_bias", m.add_bias_linear);
   const Json none;  // null: no window; absent: a window of 4096
   if (type == "mistral") all.emplace_back("sliding_window", none);
   return all;
@@ -92,7 +104,12 @@ bool lacks(const Json& json, const char* key) {
 /// The longest sequence that `base` allows.
 Index positions_of(const Json& base) {
   std::vector<std::string> ignored;
-  return JsonKeys(base, "", ignored).whole(positions_name, TransformerLimits::positions, 1);
+  return parse_hf_config(to_text(base), ignored).max_positions;
+}
+
+float theta_of(const Json& base) {
+  std::vector<std::string> ignored;
+  return static_cast<float>(JsonKeys(base, "", ignored).real("rope_theta", 0));
 }
 
 std::string type_in(const Json& base) {
@@ -136,7 +153,10 @@ Json::Object edited(const Json& base, const TransformerConfig& m) {
   set(all, "vocab_size", m.vocab_size);
   if (lacks(base, "architectures"))  // by which vLLM finds the model
     set(all, "architectures", Json::Array{causal_model_of(type_in(base))});
-  if (m.position != PositionKind::rotary) return all;
+  if (!is_rotary(m.position)) return all;
+  // A base inside of rope_parameters counts more, which transformers 4 does not read.
+  if (!lacks(base, "rope_theta") && theta_of(base) != m.rotary_base)
+    set(all, "rope_theta", shortest(m.rotary_base));
   const bool longer = m.seq_length > positions_of(base);
   if (longer) set(all, positions_name, m.seq_length);
   // A scaling may take its length from the number that was replaced: all of it is said then.
@@ -168,8 +188,8 @@ void check_meaning(const Json& json, const TransformerConfig& m) {
 /// The longest sequence that the file allows, where nothing else is said.
 Index usual_positions(const TransformerConfig& m) {
   const RotaryScaling& s = m.rotary_scaling;
-  const bool scaled = s.kind == RotaryScalingKind::llama3 || s.kind == RotaryScalingKind::yarn;
-  if (m.position == PositionKind::learned) return m.positions();
+  const bool scaled = reads_original_positions(s.kind);
+  if (is_learned(m.position)) return m.positions();
   if (!scaled) return m.seq_length;
   const double reach = static_cast<double>(s.factor) * static_cast<double>(s.original_positions);
   constexpr auto most = static_cast<double>(TransformerLimits::positions);
@@ -185,7 +205,7 @@ Json hf_config_of(const TransformerConfig& model, const HfOutput& output) {
                                                      : own;
   require(!type.empty(), "no family of Hugging Face has the options of this model (",
           model.describe(), "): ", what_families_have);
-  const bool said = output.max_positions > 0 && model.position == PositionKind::rotary;
+  const bool said = output.max_positions > 0 && is_rotary(model.position);
   const Index longest = said ? output.max_positions : usual_positions(model);
   Json::Object all;
   if (output.base != nullptr) {

@@ -7,6 +7,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/models/kinds.h"
 #include "runtime/models/transformer_limits.h"
 
 namespace trireme::interop {
@@ -14,7 +15,7 @@ namespace {
 
 using Problems = std::vector<std::string>;
 
-constexpr const char* types = "default, linear, dynamic, llama3 or yarn";
+constexpr const char* listed_types = "default, linear, dynamic, llama3 or yarn";
 
 /// What one generation says; nothing where it says nothing.
 struct Rope {
@@ -47,8 +48,7 @@ void read_yarn(JsonKeys& keys, Rope& rope, Index max_positions) {
   s.beta_fast = to_float(keys, "beta_fast", 32);
   s.beta_slow = to_float(keys, "beta_slow", 1);
   s.attention_factor = static_cast<float>(amplitude_of(keys, static_cast<double>(s.factor)));
-  if (!keys.flag("truncate", true))
-    keys.problem("truncate is false; trireme rounds the ends of yarn's ramp (truncate true)");
+  s.truncate = keys.flag("truncate", true);
 }
 
 void read_llama3(JsonKeys& keys, Rope& rope) {
@@ -61,8 +61,9 @@ void read_llama3(JsonKeys& keys, Rope& rope) {
   s.high_frequency_factor = static_cast<float>(keys.real("high_freq_factor"));
 }
 
-/// `keys`: of rope_scaling or rope_parameters.
-Rope read_object(JsonKeys& keys, Index max_positions) {
+/// `keys`: of rope_scaling or rope_parameters, which `where` names. `notes`: what is ignored.
+Rope read_object(JsonKeys& keys, const std::string& where, Index max_positions,
+                 std::vector<std::string>& notes) {
   Rope rope;
   if (keys.has("rope_theta")) rope.theta = keys.real("rope_theta", 0);
   if (keys.real("partial_rotary_factor", 1) != 1)
@@ -85,17 +86,21 @@ Rope read_object(JsonKeys& keys, Index max_positions) {
   } else if (type == "yarn") {
     read_yarn(keys, rope, max_positions);
   } else if (type != "default") {
-    keys.problem("rope_type is ", shown(type), "; trireme has ", types);
+    keys.problem("rope_type is ", shown(type), "; trireme has ", listed_types);
     return rope;
   }
-  if (type != "default" || !named)
-    for (const std::string& key : keys.unread())
-      keys.problem(key, " is not understood for rope_type ", type);
+  const std::vector<std::string> unread = keys.unread();
+  for (const std::string& key : unread)
+    if (named)
+      notes.push_back(str(where, key, " has no meaning for rope_type ", type,
+                          " and is ignored, as transformers does"));
+    else
+      keys.problem(key, " is not understood without rope_type; expected one of ", listed_types);
   return rope;
 }
 
-/// Nothing when the member is absent or null.
-std::optional<Rope> read_member(JsonKeys& keys, const char* name, const HfConfig& config,
+/// Nothing when the member is absent, null or empty.
+std::optional<Rope> read_member(JsonKeys& keys, const char* name, HfConfig& config,
                                 Problems& problems) {
   if (!keys.has(name)) return std::nullopt;
   const Json& member = *keys.find(name);
@@ -103,16 +108,19 @@ std::optional<Rope> read_member(JsonKeys& keys, const char* name, const HfConfig
     keys.problem(name, " is ", shown(member), "; expected an object, or null");
     return std::nullopt;
   }
-  for (const auto& [key, value] : std::get<Json::Object>(member.value))
+  const auto& members = std::get<Json::Object>(member.value);
+  if (members.empty()) return std::nullopt;
+  for (const auto& [key, value] : members)
     if (is_object(value)) {
       keys.problem(name, ".", key, ": positions that differ by layer are not understood");
       return std::nullopt;
     }
-  JsonKeys inside(member, std::string(name) + ".", problems);
-  return read_object(inside, config.max_positions);
+  const std::string where = str(name, '.');
+  JsonKeys inside(member, where, problems);
+  return read_object(inside, where, config.max_positions, config.notes);
 }
 
-/// What is compared of two generations.
+/// What two generations can differ in.
 std::string facts_of(const TransformerConfig& model, const Rope& rope) {
   TransformerConfig other = model;
   other.rotary_scaling = rope.scaling;
@@ -121,39 +129,34 @@ std::string facts_of(const TransformerConfig& model, const Rope& rope) {
   return all;
 }
 
-std::string type_of(const Rope& rope) { return rope.dynamic ? "dynamic" : name(rope.scaling.kind); }
-
 /// Two bases are one to the model, which has them as floats.
 bool is_same_base(double a, double b) { return static_cast<float>(a) == static_cast<float>(b); }
 
-/// A file that has both must say the same twice.
-void compare(JsonKeys& keys, const HfConfig& config, const Rope& old, const Rope& now) {
-  if (old.theta && now.theta && !is_same_base(*old.theta, *now.theta))
-    keys.problem("rope_scaling.rope_theta is ", *old.theta, ", but rope_parameters.rope_theta is ",
-                 *now.theta, "; one of them is wrong");
-  if (facts_of(config.model, old) != facts_of(config.model, now))
-    keys.problem("rope_scaling (", type_of(old), ") and rope_parameters (", type_of(now),
-                 ") differ; one of them is wrong");
+/// Where a file says two things, transformers 5 takes the first of: a base inside of the object,
+/// one beside it.
+double base_of(JsonKeys& keys, const Rope& rope, const char* name, HfConfig& config) {
+  constexpr double usual_theta = 10000;  // of all families that are read
+  const bool beside = keys.has("rope_theta");
+  const double theta = keys.real("rope_theta", usual_theta);
+  if (beside && rope.theta && !is_same_base(*rope.theta, theta))
+    config.notes.push_back(str("rope_theta is ", theta, ", but ", name, ".rope_theta is ",
+                               *rope.theta, ", which counts, as in transformers 5"));
+  return rope.theta.value_or(theta);
 }
 
-/// The base beside an object, which may have its own, says the same.
-void compare_theta(JsonKeys& keys, double theta, const char* name,
-                   const std::optional<Rope>& rope) {
-  if (rope && rope->theta && !is_same_base(*rope->theta, theta))
-    keys.problem("rope_theta is ", theta, ", but ", name, ".rope_theta is ", *rope->theta,
-                 "; one of them is wrong");
-}
-
-/// The length of the first training beside an object, which transformers 5 prefers, says the same.
-void compare_positions(JsonKeys& keys, const RotaryScaling& scaling) {
-  const bool reads =
-      scaling.kind == RotaryScalingKind::llama3 || scaling.kind == RotaryScalingKind::yarn;
-  if (!reads || !keys.has("original_max_position_embeddings")) return;
-  const Index positions =
-      keys.whole("original_max_position_embeddings", TransformerLimits::positions);
+/// The length of the first training beside the object counts more than one inside, as in
+/// transformers 5.
+void take_positions_beside(JsonKeys& keys, RotaryScaling& scaling, HfConfig& config) {
+  const bool reads = reads_original_positions(scaling.kind);
+  constexpr const char* key = "original_max_position_embeddings";
+  if (!reads || !keys.has(key)) return;
+  const Index positions = keys.whole(key, TransformerLimits::positions);
   if (positions != scaling.original_positions)
-    keys.problem("original_max_position_embeddings is ", positions, ", but rope type ",
-                 name(scaling.kind), " has ", scaling.original_positions, "; one of them is wrong");
+    config.notes.push_back(str(key, " is ", positions,
+                               ", which counts, as in transformers 5, and "
+                               "not the ",
+                               scaling.original_positions, " of rope_type ", name(scaling.kind)));
+  scaling.original_positions = positions;
 }
 
 void limit_dynamic(HfConfig& config, const Rope& rope) {
@@ -169,22 +172,17 @@ void limit_dynamic(HfConfig& config, const Rope& rope) {
 double shortest(float value) { return std::stod(fmt::format("{}", value)); }
 
 void read_rope(JsonKeys& keys, HfConfig& config, Problems& problems) {
-  constexpr double usual_theta = 10000;  // of all families that are read
-  std::optional<Rope> old = read_member(keys, "rope_scaling", config, problems),
-                      now = read_member(keys, "rope_parameters", config, problems);
-  const bool has_theta = keys.has("rope_theta");
-  const double theta = keys.real("rope_theta", usual_theta);
-  if (has_theta) {
-    compare_theta(keys, theta, "rope_scaling", old);
-    compare_theta(keys, theta, "rope_parameters", now);
-  }
-  if (old && now) compare(keys, config, *old, *now);
-  const Rope rope = now ? *now : old ? *old : Rope{};
-  const double base = rope.theta.value_or(theta);
+  const std::optional<Rope> old = read_member(keys, "rope_scaling", config, problems),
+                            now = read_member(keys, "rope_parameters", config, problems);
+  Rope rope = old ? *old : now ? *now : Rope{};
+  if (old && now && facts_of(config.model, *old) != facts_of(config.model, *now))
+    config.notes.emplace_back(
+        "rope_scaling and rope_parameters differ; the first counts, as in transformers");
+  const double base = base_of(keys, rope, old ? "rope_scaling" : "rope_parameters", config);
   if (!(base > 0)) keys.problem("rope_theta is ", base, "; expected a number above 0");
   config.model.rotary_base = static_cast<float>(base);
+  take_positions_beside(keys, rope.scaling, config);
   config.model.rotary_scaling = rope.scaling;
-  compare_positions(keys, rope.scaling);
   if (rope.dynamic) limit_dynamic(config, rope);
 }
 
@@ -195,21 +193,27 @@ Json::Object rope_members(const TransformerConfig& model) {
   const auto add = [&](const char* key, float value) {
     scaling.emplace_back(key, shortest(value));
   };
-  if (s.kind != RotaryScalingKind::none) add("factor", s.factor);
-  if (s.kind == RotaryScalingKind::llama3) {
-    add("low_freq_factor", s.low_frequency_factor);
-    add("high_freq_factor", s.high_frequency_factor);
+  if (is_scaled(s.kind)) add("factor", s.factor);
+  switch (s.kind) {
+    case RotaryScalingKind::none:
+    case RotaryScalingKind::linear:
+      break;
+    case RotaryScalingKind::llama3:
+      add("low_freq_factor", s.low_frequency_factor);
+      add("high_freq_factor", s.high_frequency_factor);
+      break;
+    case RotaryScalingKind::yarn:
+      add("beta_fast", s.beta_fast);
+      add("beta_slow", s.beta_slow);
+      add("attention_factor", static_cast<float>(rotary_amplitude(s)));
+      if (!s.truncate) scaling.emplace_back("truncate", false);
+      break;
   }
-  if (s.kind == RotaryScalingKind::yarn) {
-    add("beta_fast", s.beta_fast);
-    add("beta_slow", s.beta_slow);
-    add("attention_factor", static_cast<float>(rotary_amplitude(s)));
-  }
-  if (s.kind == RotaryScalingKind::llama3 || s.kind == RotaryScalingKind::yarn)
+  if (reads_original_positions(s.kind))
     scaling.emplace_back("original_max_position_embeddings", s.original_positions);
   Json::Object parameters = scaling;
   parameters.emplace_back("rope_theta", theta);
-  const bool scaled = s.kind != RotaryScalingKind::none;
+  const bool scaled = is_scaled(s.kind);
   return {{"rope_theta", theta},
           {"rope_scaling", scaled ? Json(std::move(scaling)) : Json()},
           {"rope_parameters", std::move(parameters)}};

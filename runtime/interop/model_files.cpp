@@ -4,6 +4,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/files/other_files.h"
 #include "runtime/core/json/json_keys.h"
 #include "runtime/interop/hf_files.h"
 #include "runtime/store/file.h"
@@ -49,9 +50,19 @@ void copy(const std::string& from, const std::string& to, const std::string& nam
 
 }  // namespace
 
+std::string why_no_model(const std::string& directory) {
+  if (exists(directory + '/' + config_name)) return "";
+  const std::string other = instead_of(FilesOf::model, directory);
+  std::error_code ignored;
+  if (!fs::is_directory(directory, ignored)) return str(directory, ": ", other);
+  return str(directory, ": has no config.json; ",
+             other.empty() ? "the directory of a Hugging Face model is needed" : other);
+}
+
 ModelFiles open_model(const std::string& directory) {
   ModelFiles model;
-  std::string all;
+  std::string all = why_no_model(directory);
+  require(all.empty(), all);
   const auto add = [&](const std::string& lines) { all += (all.empty() ? "" : "\n") + lines; };
   const auto attempt = [&](auto&& part) {
     try {
@@ -65,7 +76,7 @@ ModelFiles open_model(const std::string& directory) {
   attempt([&] { model.files = safetensors::open_directory(directory); });
   if (all.empty()) {
     model.views = hf_views(model.config.model_type, model.config.model);
-    for (const std::string& problem : fit(model.views, model.files))
+    for (const std::string& problem : fit(model.views, model.files, model.config.notes))
       add(str(directory, ": ", problem));
   }
   attempt([&] {

@@ -20,6 +20,10 @@ struct ModelFiles {
   std::vector<HfView> views;  // fit `files`
 };
 
+/// Returns what `directory` is in place of a model's directory, in one line behind its path: it is
+/// not there, is a file, or is of another program. "": it has a config.json.
+std::string why_no_model(const std::string& directory);
+
 /// Reads config.json and the headers, and sees whether keep_files() can copy. Throws: Error with
 /// everything that does not fit, a line each, behind the path.
 ModelFiles open_model(const std::string& directory);

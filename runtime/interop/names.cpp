@@ -8,6 +8,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/interop/hf_config.h"
+#include "runtime/models/kinds.h"
 #include "runtime/store/safetensors/element.h"
 
 namespace trireme::interop {
@@ -16,7 +17,7 @@ namespace {
 using safetensors::Directory;
 using safetensors::LocatedTensor;
 
-constexpr const char* gpt2_prefix = "transformer.";
+constexpr const char *gpt2_prefix = "transformer.", *llama_prefix = "model.";
 constexpr const char* head_name = "lm_head.weight";
 
 bool ends_with_any(const std::string& name, std::initializer_list<const char*> ends) {
@@ -61,7 +62,7 @@ class Views {
 
   std::vector<HfView> all() {
     table(embedding, c_.vocab_size);
-    if (c_.position == PositionKind::learned) table(position, c_.positions());
+    if (is_learned(c_.position)) table(position, c_.positions());
     for (Index i = 0; i < c_.num_layers; ++i) block(i);
     block_ = hf_block_ = "";
     norm(last_norm, c_.hidden_size);
@@ -76,15 +77,15 @@ class Views {
     const Index kv = c_.kv_heads() * c_.head_dim(), heads = c_.attention_width();
     norm(attention_norm, c_.hidden_size);
     attention_in(heads, kv);
-    linear(output, heads, c_.hidden_size, c_.add_bias_linear);
+    linear(output, heads, c_.hidden_size, c_.add_bias_linear || c_.add_attention_bias);
     norm(mlp_norm, c_.hidden_size);
-    if (c_.mlp == MlpKind::swiglu) linear(gate, c_.hidden_size, c_.ffn(), c_.add_bias_linear);
+    if (is_gated(c_.mlp)) linear(gate, c_.hidden_size, c_.ffn(), c_.add_bias_linear);
     linear(up, c_.hidden_size, c_.ffn(), c_.add_bias_linear);
     linear(down, c_.ffn(), c_.hidden_size, c_.add_bias_linear);
   }
 
   void attention_in(Index heads, Index kv) {
-    const bool bias = c_.add_bias_linear || c_.add_qkv_bias;
+    const bool bias = c_.add_bias_linear || c_.add_qkv_bias || c_.add_attention_bias;
     const Index all = heads + 2 * kv;
     Index first = 0;
     for (const auto& [layer, out] : {std::pair{query, heads}, {key, kv}, {value, kv}}) {
@@ -100,7 +101,7 @@ class Views {
 
   void norm(const Layer& layer, Index width) {
     add(layer, ".weight", {width}, {width});
-    if (c_.normalization == Normalization::layer_norm) add(layer, ".bias", {width}, {width});
+    if (has_bias(c_.normalization)) add(layer, ".bias", {width}, {width});
   }
   void table(const Layer& layer, Index rows) {
     add(layer, ".weight", {rows, c_.hidden_size}, {rows, c_.hidden_size});
@@ -148,9 +149,58 @@ class FirstProblems {
   std::vector<std::string> first_;
 };
 
-bool has_prefix(const Directory& files) {
-  return std::any_of(files.tensors.begin(), files.tensors.end(),
-                     [](const LocatedTensor& t) { return t.name.starts_with(gpt2_prefix); });
+/// Of the names of the model inside of the one with a head.
+std::string inner_prefix(const std::vector<HfView>& views) {
+  return views.front().hf.ends_with("wte.weight") ? gpt2_prefix : llama_prefix;
+}
+
+/// The tensor that transformers takes for `name`: the one with that name, or else with the prefix
+/// once more, or once less. Null: none.
+const LocatedTensor* find_named(const Directory& files, const std::string& prefix,
+                                const std::string& name) {
+  const LocatedTensor* found = files.find(name);
+  if (found == nullptr) found = files.find(prefix + name);
+  if (found == nullptr && name.starts_with(prefix)) found = files.find(name.substr(prefix.size()));
+  return found;
+}
+
+/// What programs put before all names of a model that they wrap.
+struct Wrapper {
+  const char* prefix;
+  const char* program;
+  const char* remedy;
+};
+constexpr Wrapper wrappers[] = {
+    {"_orig_mod.", "torch.compile", "save it with model._orig_mod.save_pretrained(DIR)"},
+    {"module.", "DistributedDataParallel", "save it with model.module.save_pretrained(DIR)"},
+    {"base_model.model.", "PEFT", "save it with model.merge_and_unload().save_pretrained(DIR)"},
+    {"_fsdp_wrapped_module.", "FSDP",
+     "gather the whole state first (StateDictType.FULL_STATE_DICT)"},
+    {"_forward_module.", "Lightning", "save the model inside of it with save_pretrained(DIR)"},
+    {"model.language_model.", "a model of text and pictures",
+     "save its text model alone with save_pretrained(DIR)"},
+    {"language_model.", "a model of text and pictures",
+     "save its text model alone with save_pretrained(DIR)"}};
+
+/// The one line of files whose names have another prefix than the model's; "": they have not.
+std::string other_prefix(const HfView& first, const Directory& files) {
+  const std::string inner = first.hf.substr(first.hf.find('.') + 1);  // "embed_tokens.weight"
+  for (const LocatedTensor& tensor : files.tensors) {
+    if (!tensor.name.ends_with('.' + inner)) continue;
+    std::string prefix = tensor.name.substr(0, tensor.name.size() - inner.size());
+    const auto* const wrapper =
+        std::find_if(std::begin(wrappers), std::end(wrappers),
+                     [&](const Wrapper& each) { return prefix.starts_with(each.prefix); });
+    if (wrapper != std::end(wrappers))
+      return str("the names of its tensors begin with ", wrapper->prefix, ", which ",
+                 wrapper->program, " adds; ", wrapper->remedy);
+    return str("the names of its tensors begin with ", prefix, ", as in ", tensor.name,
+               "; expected ", first.hf);
+  }
+  return files.find("tok_embeddings.weight") == nullptr
+             ? ""
+             : "its tensors have the names of the model's authors (tok_embeddings.weight), not "
+               "those of transformers; use the files of this model that transformers reads";
 }
 
 bool is_tied(const std::vector<HfView>& views) {
@@ -169,29 +219,38 @@ std::vector<HfView> hf_views(const std::string& model_type, const TransformerCon
   return Views(model_type, config).all();
 }
 
-std::vector<std::string> fit(std::vector<HfView>& views, const Directory& files) {
-  const std::string prefix = gpt2_prefix;
-  if (!has_prefix(files))
-    for (HfView& view : views)
-      if (view.hf.starts_with(prefix)) view.hf.erase(0, prefix.size());
+std::vector<std::string> fit(std::vector<HfView>& views, const Directory& files,
+                             std::vector<std::string>& notes) {
   FirstProblems differing, unknown;
   std::set<std::string> named;
-  for (const HfView& view : views) {
+  Index found = 0, doubles = 0;
+  const std::string prefix = inner_prefix(views);
+  for (HfView& view : views) {
+    const LocatedTensor* tensor = find_named(files, prefix, view.hf);
+    if (tensor != nullptr) view.hf = tensor->name;
     if (!named.insert(view.hf).second) continue;  // parts of one tensor
-    const LocatedTensor* tensor = files.find(view.hf);
+    found += tensor != nullptr ? 1 : 0;
     if (tensor == nullptr)
       differing.add("tensor ", view.hf, ' ', view.hf_shape, " is missing");
     else if (tensor->shape != view.hf_shape)
       differing.add("tensor ", view.hf, " is ", tensor->shape, ", should be ", view.hf_shape);
-    else if (!safetensors::parse_element(tensor->type))
-      differing.add("tensor ", view.hf, " has the type ", tensor->type,
-                    "; F32, BF16 and F16 are read");
+    else if (const auto element = safetensors::parse_element(tensor->type); !element)
+      differing.add("tensor ", view.hf, " has the type ", tensor->type, "; ",
+                    safetensors::listed_elements(), " are read");
+    else
+      doubles += *element == safetensors::Element::f64 ? 1 : 0;
   }
-  const bool tied = is_tied(views);
+  if (found == 0)
+    if (std::string other = other_prefix(views.front(), files); !other.empty()) return {other};
+  const LocatedTensor* head = tied_head(views, files);
   for (const LocatedTensor& tensor : files.tensors)
-    if (!named.contains(tensor.name) && !is_ignored(tensor.name) &&
-        !(tied && tensor.name == head_name))
+    if (!named.contains(tensor.name) && !is_ignored(tensor.name) && &tensor != head)
       unknown.add("tensor ", tensor.name, ' ', tensor.shape, " has no place in this model");
+  if (doubles > 0) notes.push_back(str(doubles, " tensors of the type F64 are rounded to f32"));
+  if (!files.absent.empty())
+    notes.push_back(str(safetensors::index_name, " names ", files.absent.size(),
+                        " tensors that are in no file, as ", files.absent.front(),
+                        "; the model does not need them"));
   std::vector<std::string> problems;
   differing.move_to(problems, "are missing, or have another shape or type");
   unknown.move_to(problems, "have no place in this model");
@@ -199,7 +258,7 @@ std::vector<std::string> fit(std::vector<HfView>& views, const Directory& files)
 }
 
 const LocatedTensor* tied_head(const std::vector<HfView>& views, const Directory& files) {
-  return is_tied(views) ? files.find(head_name) : nullptr;
+  return is_tied(views) ? find_named(files, inner_prefix(views), head_name) : nullptr;
 }
 
 }  // namespace trireme::interop

@@ -29,12 +29,15 @@ struct HfView {
 /// lists the types when `model_type` is none of them, and when it cannot have this config.
 std::vector<HfView> hf_views(const std::string& model_type, const TransformerConfig& config);
 
-/// Everything in which the files differ from the views, a line each: tensors that are missing or
-/// have another shape or type, and tensors that no view names; of either kind the first ten, and
-/// the number of the others. Names without the prefix "transformer." are taken in GPT-2's files:
-/// `views` then get the names of the files. A head that is in the files of a model with tied
-/// embeddings is no difference; see tied_head().
-std::vector<std::string> fit(std::vector<HfView>& views, const safetensors::Directory& files);
+/// Returns everything in which the files differ from the views, a line each: tensors that are
+/// missing or have another shape or type, and tensors that no view names; of either kind the first
+/// ten, and the number of the others; or one line where all names have another prefix. As in
+/// transformers, names may have the prefix of the family's inner model ("model.", "transformer.")
+/// once more or once less: `views` then get the names of the files. A head that is in the files of
+/// a model with tied embeddings is no difference; see tied_head(). `notes`: adds a sentence for
+/// what fits and is worth knowing.
+std::vector<std::string> fit(std::vector<HfView>& views, const safetensors::Directory& files,
+                             std::vector<std::string>& notes);
 
 /// The output layer that files of a model with tied embeddings hold although they need not; null:
 /// none. It must be the embedding, bit for bit.

@@ -23,8 +23,7 @@ std::optional<SavedOptions> read_hf_options(const CheckpointOptions& options,
                                             const GivenSizes& given, Problems& problems) {
   const std::string directory = interop::directory_of_config(options.load_hf, options.load);
   if (directory.empty()) {
-    problems.add("--load-hf ", options.load_hf,
-                 ": has no config.json; the directory of a Hugging Face model is needed");
+    problems.add("--load-hf ", interop::why_no_model(options.load_hf));
     return std::nullopt;
   }
   try {

@@ -6,6 +6,8 @@
 
 #include "trireme/nn/nn.h"
 
+#include "runtime/models/kinds.h"
+
 namespace trireme {
 namespace {
 
@@ -33,14 +35,22 @@ struct Build {
   }
   Value drop(Value x) const { return dropout(x, config.hidden_dropout, config.seq_length); }
   Value norm(Value x, const char* name) const {
-    return config.normalization == Normalization::layer_norm
-               ? layer_norm(x, name, config.norm_epsilon)
-               : rms_norm(x, name, config.norm_epsilon);
+    switch (config.normalization) {
+      case Normalization::layer_norm:
+        return layer_norm(x, name, config.norm_epsilon);
+      case Normalization::rms_norm:
+        return rms_norm(x, name, config.norm_epsilon);
+    }
+    throw Error("no such kind of norm");
   }
   SumAndNorm add_norm(Value x, Value delta, const char* name) const {
-    return config.normalization == Normalization::layer_norm
-               ? add_layer_norm(x, delta, name, config.norm_epsilon)
-               : add_rms_norm(x, delta, name, config.norm_epsilon);
+    switch (config.normalization) {
+      case Normalization::layer_norm:
+        return add_layer_norm(x, delta, name, config.norm_epsilon);
+      case Normalization::rms_norm:
+        return add_rms_norm(x, delta, name, config.norm_epsilon);
+    }
+    throw Error("no such kind of norm");
   }
   bool selective() const { return config.recompute == RecomputeGranularity::selective; }
   /// f, run again before its backward under selective recomputation.
@@ -70,7 +80,7 @@ struct Build {
 Value Build::projections(Value normed) const {
   const Index kv = config.kv_heads() * config.head_dim();
   LinearOptions options = linear_options();
-  if (config.add_qkv_bias) options.bias = Bias::zeros;
+  if (config.add_qkv_bias || config.add_attention_bias) options.bias = Bias::zeros;
   return g.scope("attention", [&] {
     const Value qkv = column_linear(
         normed, {{"query", config.attention_width()}, {"key", kv}, {"value", kv}}, options);
@@ -96,14 +106,15 @@ Value Build::attention(Value qkv) const {
   return g.scope("attention", [&] {
     if (rotary) qkv = trireme::rotary(qkv, rotary, heads().query + heads().kv);
     const Value y = causal_attention(qkv, config.seq_length, heads(), config.attention_kernels);
-    return drop(row_linear(y, "output", config.hidden_size, residual_options()));
+    LinearOptions options = residual_options();
+    if (config.add_attention_bias) options.bias = Bias::zeros;
+    return drop(row_linear(y, "output", config.hidden_size, options));
   });
 }
 
 Value Build::mlp_in(Value normed) const {
   return g.scope("mlp", [&] {
-    if (config.mlp != MlpKind::swiglu)
-      return column_linear(normed, "up", config.ffn(), linear_options());
+    if (!is_gated(config.mlp)) return column_linear(normed, "up", config.ffn(), linear_options());
     return column_linear(normed, {{"gate", config.ffn()}, {"up", config.ffn()}}, linear_options());
   });
 }
@@ -113,10 +124,18 @@ Value Build::mlp_out(Value h) const {
     // The result of the activation is as large as its input and cheap to make. The layer that reads
     // it is in the same recompute scope; otherwise the result would have to be kept.
     const Value y = maybe_again([&] {
-      if (config.mlp == MlpKind::gelu_tanh)
-        return gelu_row_linear(h, "down", config.hidden_size, residual_options());
-      const Value a = config.mlp == MlpKind::swiglu ? swiglu(h) : gelu_erf(h);
-      return row_linear(a, "down", config.hidden_size, residual_options());
+      const auto down = [&](Value a) {
+        return row_linear(a, "down", config.hidden_size, residual_options());
+      };
+      switch (config.mlp) {
+        case MlpKind::gelu_tanh:
+          return gelu_row_linear(h, "down", config.hidden_size, residual_options());
+        case MlpKind::gelu_erf:
+          return down(gelu_erf(h));
+        case MlpKind::swiglu:
+          return down(swiglu(h));
+      }
+      throw Error("no such kind of MLP");
     });
     return drop(y);
   });
@@ -124,7 +143,7 @@ Value Build::mlp_out(Value h) const {
 
 /// If the activation is kept, its product can compute it.
 Value Build::mlp(Value normed) const {
-  if (config.mlp != MlpKind::gelu_tanh) return mlp_out(mlp_in(normed));
+  if (!is_part_of_product(config.mlp)) return mlp_out(mlp_in(normed));
   return g.scope("mlp", [&] {
     return drop(gelu_mlp(normed, {"up", config.ffn()}, linear_options(),
                          {"down", config.hidden_size}, residual_options()));
@@ -145,7 +164,7 @@ Value Build::block(Value x) const {
 
 Value Build::embed(Value tokens, Value table) const {
   Value x = embedding(tokens, table, config.sequence_parallel);
-  if (config.position == PositionKind::learned) {
+  if (is_learned(config.position)) {
     const Value positions = g.parameter("position.weight", {config.positions(), config.hidden_size},
                                         replicated(), normal(config.init_std));
     x = add_positions(x, positions, config.seq_length);
@@ -154,7 +173,7 @@ Value Build::embed(Value tokens, Value table) const {
 }
 
 Head Build::head(Index micro_batch) {
-  if (config.position == PositionKind::rotary)
+  if (is_rotary(config.position))
     rotary = std::make_shared<const RotaryTable>(
         config.seq_length,
         rotary_frequencies(config.head_dim(), config.rotary_base, config.rotary_scaling),

@@ -3,18 +3,31 @@
 
 #include <fmt/format.h>
 
+#include "runtime/models/kinds.h"
+
 namespace trireme {
 namespace {
 
 /// As in every checkpoint so far: not the word of the command line.
 const char* identity_of(PositionKind kind) {
-  return kind == PositionKind::learned ? "learned" : "rotary";
+  switch (kind) {
+    case PositionKind::learned:
+      return "learned";
+    case PositionKind::rotary:
+      return "rotary";
+  }
+  return "";
 }
 
-bool has_own_qkv_bias(const TransformerConfig& c) { return c.add_qkv_bias && !c.add_bias_linear; }
+bool has_own_qkv_bias(const TransformerConfig& c) {
+  return c.add_qkv_bias && !c.add_bias_linear && !c.add_attention_bias;
+}
+bool has_own_attention_bias(const TransformerConfig& c) {
+  return c.add_attention_bias && !c.add_bias_linear;
+}
 
 bool is_scaled(const TransformerConfig& c) {
-  return c.position == PositionKind::rotary && c.rotary_scaling.kind != RotaryScalingKind::none;
+  return is_rotary(c.position) && is_scaled(c.rotary_scaling.kind);
 }
 
 using Identity = std::vector<std::pair<std::string, std::string>>;
@@ -27,15 +40,22 @@ void add_number(Identity& all, const char* field, float value) {
 void add_scaling(Identity& all, const RotaryScaling& s) {
   all.emplace_back("RotaryScaling::kind", name(s.kind));
   add_number(all, "RotaryScaling::factor", s.factor);
-  if (s.kind == RotaryScalingKind::linear) return;
-  all.emplace_back("RotaryScaling::original_positions", fmt::format("{}", s.original_positions));
-  if (s.kind == RotaryScalingKind::llama3) {
-    add_number(all, "RotaryScaling::low_frequency_factor", s.low_frequency_factor);
-    add_number(all, "RotaryScaling::high_frequency_factor", s.high_frequency_factor);
-  } else {
-    add_number(all, "RotaryScaling::beta_fast", s.beta_fast);
-    add_number(all, "RotaryScaling::beta_slow", s.beta_slow);
-    add_number(all, "RotaryScaling::attention_factor", static_cast<float>(rotary_amplitude(s)));
+  if (reads_original_positions(s.kind))
+    all.emplace_back("RotaryScaling::original_positions", fmt::format("{}", s.original_positions));
+  switch (s.kind) {
+    case RotaryScalingKind::none:
+    case RotaryScalingKind::linear:
+      break;
+    case RotaryScalingKind::llama3:
+      add_number(all, "RotaryScaling::low_frequency_factor", s.low_frequency_factor);
+      add_number(all, "RotaryScaling::high_frequency_factor", s.high_frequency_factor);
+      break;
+    case RotaryScalingKind::yarn:
+      add_number(all, "RotaryScaling::beta_fast", s.beta_fast);
+      add_number(all, "RotaryScaling::beta_slow", s.beta_slow);
+      add_number(all, "RotaryScaling::attention_factor", static_cast<float>(rotary_amplitude(s)));
+      if (!s.truncate) all.emplace_back("RotaryScaling::truncate", "false");
+      break;
   }
 }
 
@@ -45,6 +65,7 @@ void add_later_facts(Identity& all, const TransformerConfig& c) {
   if (c.attention_width() != c.hidden_size)
     all.emplace_back("TransformerConfig::kv_channels", fmt::format("{}", c.head_dim()));
   if (has_own_qkv_bias(c)) all.emplace_back("TransformerConfig::add_qkv_bias", "true");
+  if (has_own_attention_bias(c)) all.emplace_back("TransformerConfig::add_attention_bias", "true");
   if (c.qk_layernorm) all.emplace_back("TransformerConfig::qk_layernorm", "true");
   if (is_scaled(c)) add_scaling(all, c.rotary_scaling);
 }
@@ -94,16 +115,17 @@ const char* name(RecomputeGranularity granularity) {
 
 Index TransformerConfig::parameter_count() const {
   const auto linear = [&](Index in, Index out) { return in * out + (add_bias_linear ? out : 0); };
-  const Index norm_vectors = normalization == Normalization::layer_norm ? 2 : 1;
+  const Index norm_vectors = has_bias(normalization) ? 2 : 1;
   const Index one_norm = norm_vectors * hidden_size;
   const Index qkv = attention_width() + 2 * kv_heads() * head_dim();
   const Index attention = linear(hidden_size, qkv) + linear(attention_width(), hidden_size) +
-                          (add_qkv_bias && !add_bias_linear ? qkv : 0) +
+                          (has_own_qkv_bias(*this) ? qkv : 0) +
+                          (has_own_attention_bias(*this) ? qkv + hidden_size : 0) +
                           (qk_layernorm ? 2 * norm_vectors * head_dim() : 0);
   const Index feed_forward =
-      (mlp == MlpKind::swiglu ? 2 : 1) * linear(hidden_size, ffn()) + linear(ffn(), hidden_size);
+      (is_gated(mlp) ? 2 : 1) * linear(hidden_size, ffn()) + linear(ffn(), hidden_size);
   const Index tables =
-      (tie_embeddings ? 1 : 2) * vocab_size + (position == PositionKind::learned ? positions() : 0);
+      (tie_embeddings ? 1 : 2) * vocab_size + (is_learned(position) ? positions() : 0);
   return tables * hidden_size + num_layers * (2 * one_norm + attention + feed_forward) + one_norm;
 }
 
@@ -117,6 +139,7 @@ std::string TransformerConfig::describe() const {
   std::string heads = fmt::format("{} heads in {} groups", num_attention_heads, kv_heads());
   if (attention_width() != hidden_size) heads += fmt::format(" of {} channels", head_dim());
   if (has_own_qkv_bias(*this)) heads += " with biases";
+  if (has_own_attention_bias(*this)) heads += " with biases also of their output";
   if (qk_layernorm) heads += " with norms";
   std::string positions = identity_of(position);
   if (is_scaled(*this))
@@ -144,7 +167,7 @@ std::vector<std::pair<std::string, std::string>> TransformerConfig::identity() c
       {"TransformerConfig::position", identity_of(position)},
       {"TransformerConfig::add_bias_linear", yes(add_bias_linear)},
       {"TransformerConfig::tie_embeddings", yes(tie_embeddings)}};
-  if (position == PositionKind::learned)
+  if (is_learned(position))
     all.emplace_back("TransformerConfig::max_position_embeddings", whole(positions()));
   else
     all.emplace_back("TransformerConfig::rotary_base", fmt::format("{}", rotary_base));

@@ -7,6 +7,7 @@
 
 #include "trireme/models/transformer_config.h"
 
+#include "runtime/models/kinds.h"
 #include "runtime/models/transformer_limits.h"
 
 namespace trireme {
@@ -141,7 +142,7 @@ class Check {
   void heads() {
     if (c_.kv_channels == 0)
       divided_width();
-    else if (c_.position == PositionKind::rotary && c_.kv_channels % 2 != 0)
+    else if (is_rotary(c_.position) && c_.kv_channels % 2 != 0)
       problem(
           "rotary positions turn pairs of channels, but TransformerConfig::kv_channels {} is odd; "
           "nearest: {}",
@@ -162,7 +163,7 @@ class Check {
           "TransformerConfig::kv_channels, the channels of a head",
           c_.hidden_size, c_.num_attention_heads,
           nearest_multiples(c_.hidden_size, c_.num_attention_heads));
-    else if (c_.position == PositionKind::rotary && c_.head_dim() % 2 != 0)
+    else if (is_rotary(c_.position) && c_.head_dim() % 2 != 0)
       problem(
           "rotary positions turn pairs of channels, but TransformerConfig::hidden_size {} / "
           "TransformerConfig::num_attention_heads {} is {}, odd; nearest widths: {}",
@@ -171,7 +172,7 @@ class Check {
   }
 
   void positions() {
-    if (c_.position == PositionKind::learned && c_.seq_length > c_.positions())
+    if (is_learned(c_.position) && c_.seq_length > c_.positions())
       problem(
           "TransformerConfig::seq_length {} is longer than the learned positions, "
           "TransformerConfig::max_position_embeddings {}; at most {}, or more positions",
@@ -180,13 +181,21 @@ class Check {
 
   void rotary_scaling() {
     const RotaryScaling& s = c_.rotary_scaling;
-    if (c_.position != PositionKind::rotary || s.kind == RotaryScalingKind::none) return;
+    if (!is_rotary(c_.position) || !is_scaled(s.kind)) return;
     if (!(s.factor >= 1)) problem("RotaryScaling::factor {}: at least 1", s.factor);
-    if (s.kind == RotaryScalingKind::linear) return;
+    if (!reads_original_positions(s.kind)) return;
     if (s.original_positions < 1 || s.original_positions > Limits::positions)
       problem("RotaryScaling::original_positions {}: from 1 to {}", s.original_positions,
               Limits::positions);
-    s.kind == RotaryScalingKind::llama3 ? llama3(s) : yarn(s);
+    switch (s.kind) {
+      case RotaryScalingKind::none:
+      case RotaryScalingKind::linear:
+        return;
+      case RotaryScalingKind::llama3:
+        return llama3(s);
+      case RotaryScalingKind::yarn:
+        return yarn(s);
+    }
   }
 
   void llama3(const RotaryScaling& s) {

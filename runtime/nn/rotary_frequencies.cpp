@@ -27,13 +27,18 @@ double pair_of(double turns, Index head_dim, double theta, const RotaryScaling& 
 }
 
 /// Which share of pair j's frequency is divided: 0 below the first pair of the ramp, 1 above its
-/// last. Both are whole numbers, as in the authors' code.
+/// last. Both are whole numbers, as in the authors' code, unless `truncate` is false.
 class Ramp {
  public:
   Ramp(Index head_dim, double theta, const RotaryScaling& s)
-      : first_(std::max(std::floor(pair_of(s.beta_fast, head_dim, theta, s)), 0.0)),
-        last_(std::min(std::ceil(pair_of(s.beta_slow, head_dim, theta, s)),
-                       static_cast<double>(head_dim - 1))) {
+      : first_(pair_of(s.beta_fast, head_dim, theta, s)),
+        last_(pair_of(s.beta_slow, head_dim, theta, s)) {
+    if (s.truncate) {
+      first_ = std::floor(first_);
+      last_ = std::ceil(last_);
+    }
+    first_ = std::max(first_, 0.0);
+    last_ = std::min(last_, static_cast<double>(head_dim - 1));
     if (first_ == last_) last_ += 0.001;
   }
   double divided(std::size_t j) const {
@@ -95,9 +100,16 @@ std::vector<double> rotary_frequencies(Index head_dim, float theta, const Rotary
 }
 
 double rotary_amplitude(const RotaryScaling& scaling) {
-  if (scaling.kind != RotaryScalingKind::yarn) return 1;
-  if (scaling.attention_factor > 0) return scaling.attention_factor;
-  return scaling.factor > 1 ? 0.1 * std::log(static_cast<double>(scaling.factor)) + 1 : 1;
+  switch (scaling.kind) {
+    case RotaryScalingKind::none:
+    case RotaryScalingKind::linear:
+    case RotaryScalingKind::llama3:
+      return 1;
+    case RotaryScalingKind::yarn:
+      if (scaling.attention_factor > 0) return scaling.attention_factor;
+      return scaling.factor > 1 ? 0.1 * std::log(static_cast<double>(scaling.factor)) + 1 : 1;
+  }
+  throw Error("no such kind of rotary scaling");
 }
 
 }  // namespace trireme

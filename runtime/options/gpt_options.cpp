@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/models/kinds.h"
 #include "runtime/models/transformer_limits.h"
 #include "runtime/options/inference/check_inference.h"
 #include "runtime/options/option_values.h"
@@ -72,6 +73,9 @@ void declare_scaling(CommandLine& c, RotaryScaling& s) {
   declare_float(c, "--yarn-attention-factor", s.attention_factor, {0, infinity, false, false},
                 "number that rotated queries and keys are multiplied by; 0: 0.1 ln(factor) + 1; "
                 "with --rope-type yarn");
+  c.flag_off("--yarn-no-truncate", s.truncate,
+             "the range of frequencies between --yarn-beta-fast and --yarn-beta-slow is not "
+             "widened to whole pairs of channels; with --rope-type yarn");
 }
 
 void declare_model(CommandLine& c, TransformerConfig& m) {
@@ -104,6 +108,9 @@ void declare_model(CommandLine& c, TransformerConfig& m) {
   c.flag_off("--disable-bias-linear", m.add_bias_linear, "linear layers have no bias");
   c.flag("--add-qkv-bias", m.add_qkv_bias,
          "queries, keys and values have a bias all the same; with --disable-bias-linear");
+  c.flag("--add-attention-bias", m.add_attention_bias,
+         "queries, keys, values and the output of attention have a bias all the same; with "
+         "--disable-bias-linear");
   c.flag("--qk-layernorm", m.qk_layernorm,
          "norm each head of queries and keys before positions enter, by weights that heads share");
   c.flag_off("--untie-embeddings-and-output-weights", m.tie_embeddings,
@@ -193,7 +200,8 @@ std::vector<RopeOption> rope_options() {
           {"--rope-high-freq-factor", {Kind::llama3}},
           {"--yarn-beta-fast", {Kind::yarn}},
           {"--yarn-beta-slow", {Kind::yarn}},
-          {"--yarn-attention-factor", {Kind::yarn}}};
+          {"--yarn-attention-factor", {Kind::yarn}},
+          {"--yarn-no-truncate", {Kind::yarn}}};
 }
 
 /// "linear, llama3 or yarn"
@@ -208,7 +216,7 @@ std::string listed(const std::vector<RotaryScalingKind>& kinds) {
 void check_positions(const CommandLine& command, const TransformerConfig& model,
                      Problems& problems) {
   const RotaryScalingKind kind = model.rotary_scaling.kind;
-  const bool learned = model.position == PositionKind::learned;
+  const bool learned = is_learned(model.position);
   if (!learned && command.given("--max-position-embeddings"))
     problems.add(
         "--max-position-embeddings has no meaning with --position-embedding-type rope; leave it "
@@ -229,11 +237,13 @@ void check_positions(const CommandLine& command, const TransformerConfig& model,
 /// An option that another one makes meaningless.
 void check_meaning(const CommandLine& command, const GptOptions& gpt, Problems& problems) {
   if (!has_uncertain_positions(command)) check_positions(command, gpt.model, problems);
-  if (command.given("--add-qkv-bias") && gpt.model.add_qkv_bias && gpt.model.add_bias_linear)
-    problems.add(
-        "--add-qkv-bias has no meaning without --disable-bias-linear: all linear layers have a "
-        "bias; "
-        "leave it out");
+  const TransformerConfig& m = gpt.model;
+  for (const auto& [option, on] : {std::pair{"--add-qkv-bias", m.add_qkv_bias},
+                                   {"--add-attention-bias", m.add_attention_bias}})
+    if (command.given(option) && on && m.add_bias_linear)
+      problems.add(option,
+                   " has no meaning without --disable-bias-linear: all linear layers have a bias; "
+                   "leave it out");
   if (!gpt.plan_profile.empty() && !gpt.plans_layout)
     problems.add("--plan-profile ", gpt.plan_profile, " goes with --plan auto, which is missing");
 }
@@ -263,7 +273,7 @@ void warn_of_wide_mlp(const CommandLine& command, GptOptions& gpt) {
 }
 
 const char* style_of(const TransformerConfig& c) {
-  if (c.position == PositionKind::learned) return "GPT-2";
+  if (is_learned(c.position)) return "GPT-2";
   return c.qk_layernorm ? "Qwen3" : c.add_qkv_bias ? "Qwen2" : "Llama";
 }
 
@@ -326,7 +336,7 @@ KeyValues options_of(TransformerConfig model) {
   KeyValues all = command.configuration();
   std::erase_if(all, [&](const auto& option) {
     return option.second.empty() ||
-           (model.position == PositionKind::rotary && option.first == "--max-position-embeddings");
+           (is_rotary(model.position) && option.first == "--max-position-embeddings");
   });
   return all;
 }

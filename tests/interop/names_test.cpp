@@ -1,6 +1,8 @@
 // Which tensor of Hugging Face holds which logical one, and what of a directory does not fit.
 #include "runtime/interop/names.h"
 
+#include <fstream>
+#include <iterator>
 #include <map>
 
 #include <gmock/gmock.h>
@@ -9,6 +11,7 @@
 #include "trireme/core/error.h"
 #include "trireme/models/transformer.h"
 
+#include "runtime/interop/model_files.h"
 #include "tests/interop/read_config.h"
 #include "tests/interop/toy_model.h"
 
@@ -26,15 +29,20 @@ using test::RawTensor;
 using test::read_config;
 using test::tensor_called;
 using test::toy_model;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
 const std::string biased_llama_config =
     config_of("llama", R"(,"attention_bias":true,"mlp_bias":true)");
+const std::string biased_qwen3_config =
+    config_of("qwen3", R"(,"head_dim":16,"attention_bias":true)");
 
 TEST(HfNames, AreOneForEachParameterOfTheModelWithItsShape) {
   for (const std::string& text : {gpt2_config, llama_config, qwen2_config, qwen3_config,
-                                  mistral_config, biased_llama_config}) {
+                                  mistral_config, biased_llama_config, biased_qwen3_config}) {
     const HfConfig config = read_config(text);
     Graph graph;
     build_transformer_loss(graph, config.model, 1);
@@ -101,12 +109,14 @@ TEST(HfNames, OfTheOthersAreThoseOfLlama) {
 }
 
 /// What does not fit in a directory of these tensors.
-std::vector<std::string> problems(const std::string& text, const std::vector<RawTensor>& tensors) {
+std::vector<std::string> problems(const std::string& text, const std::vector<RawTensor>& tensors,
+                                  std::vector<std::string>* notes = nullptr) {
   const ScratchDirectory folder;
-  test::write_model(folder, text, tensors);
+  test::write_model(folder, text, tensors, 2);
   const HfConfig config = read_config(text);
   std::vector<HfView> views = hf_views(config.model_type, config.model);
-  return fit(views, safetensors::open_directory(folder.path()));
+  std::vector<std::string> all;
+  return fit(views, safetensors::open_directory(folder.path()), notes != nullptr ? *notes : all);
 }
 
 TEST(HfNames, FitFilesWithAndWithoutThePrefixOfGpt2AndOldTables) {
@@ -122,6 +132,64 @@ TEST(HfNames, FitFilesWithAndWithoutThePrefixOfGpt2AndOldTables) {
   EXPECT_THAT(problems(llama_config, tensors), IsEmpty());
 }
 
+/// The same tensors with `change` of each name.
+template <class Change>
+std::vector<RawTensor> renamed(std::vector<RawTensor> tensors, Change&& change) {
+  for (RawTensor& tensor : tensors) tensor.name = change(tensor.name);
+  return tensors;
+}
+
+TEST(HfNames, MayHaveThePrefixOfTheInnerModelOnceMoreOrOnceLess) {
+  const std::string inner = "model.";
+  const std::vector<RawTensor> tensors = toy_model(llama_config, "F32");
+  const auto more = [&](const std::string& name) { return inner + name; };
+  const auto less = [&](const std::string& name) {
+    return name.starts_with(inner) ? name.substr(inner.size()) : name;
+  };
+  EXPECT_THAT(problems(llama_config, renamed(tensors, more)), IsEmpty());
+  EXPECT_THAT(problems(llama_config, renamed(tensors, less)), IsEmpty());
+  std::vector<RawTensor> both = renamed(tensors, more);
+  both.push_back(random_tensor("model.norm.weight", "F32", {32}, 9));  // the right name wins
+  EXPECT_THAT(problems(llama_config, both),
+              ElementsAre("tensor model.model.norm.weight (32) has no place in this model"));
+}
+
+TEST(HfNames, OfAWrappedModelAreNamedInOneLine) {
+  const std::vector<RawTensor> tensors = toy_model(llama_config, "F32");
+  for (const auto& [prefix, says] :
+       {std::pair{"_orig_mod.", "begin with _orig_mod., which torch.compile adds; save it with"},
+        {"base_model.model.", "which PEFT adds; save it with model.merge_and_unload()"},
+        {"module.", "begin with module., which DistributedDataParallel adds"},
+        {"module.model.", "begin with module., which DistributedDataParallel adds"},
+        {"own.net.", "begin with own.net.model., as in own.net.model.embed_tokens.weight"}})
+    EXPECT_THAT(problems(llama_config,
+                         renamed(tensors,
+                                 [&, prefix = prefix](const auto& name) { return prefix + name; })),
+                ElementsAre(HasSubstr(says)));
+}
+
+TEST(HfNames, DoublesAreRoundedAndNamesOfNoTensorAreNotNeeded) {
+  std::vector<RawTensor> tensors = toy_model(llama_config, "F32");
+  RawTensor& norm = tensor_called(tensors, "model.norm.weight");
+  norm.type = "F64";
+  norm.bytes.resize(32 * sizeof(double));
+  std::vector<std::string> notes;
+  EXPECT_THAT(problems(llama_config, tensors, &notes), IsEmpty());
+  EXPECT_THAT(notes, ElementsAre("1 tensors of the type F64 are rounded to f32"));
+
+  const ScratchDirectory folder;
+  test::write_model(folder, llama_config, toy_model(llama_config, "F32"), 2);
+  const std::string path = folder / "model.safetensors.index.json";
+  std::ifstream in(path);
+  std::string index{std::istreambuf_iterator<char>(in), {}};
+  index.insert(index.find("model.norm.weight") - 1, R"("model.extra.weight": "b.safetensors", )");
+  folder.write("model.safetensors.index.json", index);
+  const ModelFiles model = open_model(folder.path());
+  EXPECT_THAT(model.config.notes,
+              ElementsAre(AllOf(HasSubstr("names 1 tensors that are in no file"),
+                                HasSubstr("as model.extra.weight; the model does not need them"))));
+}
+
 TEST(HfNames, AllThatDoesNotFitIsListedAtOnce) {
   std::vector<RawTensor> tensors = toy_model(llama_config, "BF16");
   tensor_called(tensors, "model.norm.weight").name = "model.norm.bias";
@@ -133,13 +201,13 @@ TEST(HfNames, AllThatDoesNotFitIsListedAtOnce) {
                                    "tensor model.norm.bias (32) has no place in this model",
                                    "tensor lm_head.weight is (32, 37), should be (37, 32)",
                                    "tensor model.layers.1.mlp.up_proj.weight has the type I16; "
-                                   "F32, BF16 and F16 are read"));
+                                   "F32, BF16, F16 and F64 are read"));
 }
 
 TEST(HfNames, TheFirstOfManyProblemsAreListedAndTheOthersCounted) {
   std::vector<RawTensor> tensors = toy_model(llama_config, "BF16");
   const auto all = static_cast<Index>(tensors.size());
-  for (RawTensor& tensor : tensors) tensor.name = "x." + tensor.name;
+  for (RawTensor& tensor : tensors) tensor.name += "x";
   const std::vector<std::string> found = problems(llama_config, tensors);
   ASSERT_EQ(found.size(), 22u);
   EXPECT_EQ(found[0], "tensor model.embed_tokens.weight (37, 32) is missing");

@@ -65,11 +65,11 @@ class PlainTransformer {
       for (std::size_t i = 0; i < x.size(); ++i) y[o] += x[i] * weight[o * x.size() + i];
     return y;
   }
-  Rows linear(const Rows& x, const std::string& name, Index out, bool qkv = false) const {
+  Rows linear(const Rows& x, const std::string& name, Index out, bool own_bias = false) const {
     Rows y;
     for (const Row& row : x) {
       y.push_back(product(row, p_.at(name + ".weight"), out));
-      if (c_.add_bias_linear || (qkv && c_.add_qkv_bias))
+      if (c_.add_bias_linear || own_bias)
         for (std::size_t o = 0; o < y.back().size(); ++o) y.back()[o] += p_.at(name + ".bias")[o];
     }
     return y;
@@ -144,8 +144,9 @@ class PlainTransformer {
   }
   Rows attention(const Rows& x, const std::string& name) const {
     const Index d = c_.head_dim(), kv = c_.kv_heads() * d, width = c_.num_attention_heads * d;
-    Rows q = linear(x, name + "query", width, true), k = linear(x, name + "key", kv, true);
-    const Rows v = linear(x, name + "value", kv, true);
+    const bool own = c_.add_qkv_bias || c_.add_attention_bias;
+    Rows q = linear(x, name + "query", width, own), k = linear(x, name + "key", kv, own);
+    const Rows v = linear(x, name + "value", kv, own);
     if (c_.qk_layernorm) {
       q = norm_heads(q, name + "query_norm");
       k = norm_heads(k, name + "key_norm");
@@ -170,7 +171,7 @@ class PlainTransformer {
           for (std::size_t c = 0; c < at(d); ++c)
             y[t][from + c] += weight[s] / total * v[s][shared + c];
       }
-    return linear(y, name + "output", c_.hidden_size);
+    return linear(y, name + "output", c_.hidden_size, c_.add_attention_bias);
   }
   double activation(double x) const {
     if (c_.mlp == MlpKind::swiglu) return x / (1 + std::exp(-x));

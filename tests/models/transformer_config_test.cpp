@@ -148,10 +148,14 @@ TEST(TransformerConfig, IdentityHasWhatTheKindOfScalingReads) {
                   Pair("RotaryScaling::original_positions", "8192"),
                   Pair("RotaryScaling::beta_fast", "32"), Pair("RotaryScaling::beta_slow", "1"),
                   Pair("RotaryScaling::attention_factor", "1.1386294")));
+  c.rotary_scaling.truncate = false;
+  EXPECT_THAT(facts(), Contains(Pair("RotaryScaling::truncate", "false")));
   c.rotary_scaling = {};
   EXPECT_THAT(facts(), IsEmpty());
   c.add_qkv_bias = true;
   EXPECT_THAT(facts(), ElementsAre(Pair("TransformerConfig::add_qkv_bias", "true")));
+  c.add_attention_bias = true;  // that of queries, keys and values is among them
+  EXPECT_THAT(facts(), ElementsAre(Pair("TransformerConfig::add_attention_bias", "true")));
 }
 
 TEST(TransformerConfig, IsDescribedWithWhatItHas) {

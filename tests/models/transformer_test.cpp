@@ -45,11 +45,13 @@ TransformerConfig small_qwen2() {
   c.add_qkv_bias = true;
   return c;
 }
-/// As Qwen3: norms of queries and keys, and heads that are wider than width / heads.
+/// Qwen3 with attention_bias: norms of queries and keys, and heads that are wider than width /
+/// heads.
 TransformerConfig small_qwen3() {
   TransformerConfig c = small_llama();
   c.kv_channels = 10;
   c.qk_layernorm = true;
+  c.add_attention_bias = true;
   return c;
 }
 TransformerConfig with_scaling(TransformerConfig c, RotaryScalingKind kind) {

@@ -23,7 +23,7 @@ TEST(ModelOptions, SetTheModel) {
       "--hidden-size 130 --kv-channels 32 --disable-bias-linear --add-qkv-bias --qk-layernorm "
       "--position-embedding-type rope --rope-type yarn --rope-scaling-factor 4 "
       "--rope-original-positions 64 --yarn-beta-fast 16 --yarn-beta-slow 2 "
-      "--yarn-attention-factor 1.5");
+      "--yarn-attention-factor 1.5 --yarn-no-truncate");
   EXPECT_EQ(c.head_dim(), 32);
   EXPECT_TRUE(c.add_qkv_bias && c.qk_layernorm && !c.add_bias_linear);
   EXPECT_EQ(c.rotary_scaling.kind, RotaryScalingKind::yarn);
@@ -32,6 +32,8 @@ TEST(ModelOptions, SetTheModel) {
   EXPECT_EQ(c.rotary_scaling.beta_fast, 16);
   EXPECT_EQ(c.rotary_scaling.beta_slow, 2);
   EXPECT_EQ(c.rotary_scaling.attention_factor, 1.5f);
+  EXPECT_FALSE(c.rotary_scaling.truncate);
+  EXPECT_TRUE(model_of("--disable-bias-linear --add-attention-bias").add_attention_bias);
 }
 
 TEST(ModelOptions, OfLlama3ScalingAreThoseOfLlama31) {
@@ -77,6 +79,8 @@ TEST_P(WrongModel, IsRefusedWithOneMessage) {
 
 const WrongModelLine wrong_model_lines[] = {
     {"--add-qkv-bias", {"--add-qkv-bias has no meaning without --disable-bias-linear"}},
+    {"--add-attention-bias", {"--add-attention-bias has no meaning without --disable-bias-"}},
+    {"--model llama-3.1-8b --yarn-no-truncate", {"--yarn-no-truncate has no meaning with"}},
     {"--rope-type linear", {"--rope-type has no meaning", "learned_absolute"}},
     {"--rope-scaling-factor 4", {"--rope-scaling-factor has no meaning", "learned_absolute"}},
     {"--model llama-8b --rope-scaling-factor 4",

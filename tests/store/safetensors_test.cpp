@@ -87,6 +87,22 @@ TEST(SafetensorsElement, FloatsRoundToTheNearestHalfTiesToEven) {
   EXPECT_EQ(float_to_half(1e-10f), 0);
 }
 
+TEST(SafetensorsElement, DoublesRoundToTheNearestFloat) {
+  const double stored[] = {1.0, 1 + 0x1p-25, 1 + 3 * 0x1p-24, -0x1p-149, 1e300};
+  float floats[5];
+  to_f32(Element::f64, stored, 5, floats);
+  EXPECT_EQ(floats[0], 1.0f);
+  EXPECT_EQ(floats[1], 1.0f);
+  EXPECT_EQ(floats[2], 1 + 0x1p-22f);  // half way: to even
+  EXPECT_EQ(floats[3], -0x1p-149f);
+  EXPECT_EQ(floats[4], INFINITY);  // which reading a model refuses
+  double back[5];
+  EXPECT_EQ(from_f32(Element::f64, floats, 4, back), -1);
+  EXPECT_EQ(back[2], 1 + 0x1p-22);
+  for (const Element element : {Element::f32, Element::bf16, Element::f16, Element::f64})
+    EXPECT_EQ(parse_element(name_in_file(element)), element);
+}
+
 TEST(SafetensorsElement, SaysWhichNumberATypeCannotHold) {
   const float numbers[] = {1, INFINITY, -70000, 70000, 3.4e38f};
   std::uint16_t stored[5];
@@ -280,7 +296,7 @@ TEST(SafetensorsReader, NamesTheFileThatEndsEarlyAndTheTensorOfAnotherType) {
   EXPECT_THAT(message_of([&] {
                 read_rectangles(directory, {whole(*directory.find("mask"), memory.data())}, 1);
               }),
-              HasSubstr("tensor mask has the type U8; F32, BF16 and F16 are read"));
+              HasSubstr("tensor mask has the type U8; F32, BF16, F16 and F64 are read"));
   Rectangle outside = whole(*directory.find("a"), memory.data());
   ++outside.row;
   EXPECT_THAT(message_of([&] { read_rectangles(directory, {outside}, 1); }),

@@ -45,7 +45,9 @@ struct TransformerConfig {
   float rotary_base = 10000;
   RotaryScaling rotary_scaling = {};
   bool add_bias_linear = true;
-  bool add_qkv_bias = false;   // on queries, keys and values, where add_bias_linear is false
+  // Where add_bias_linear is false:
+  bool add_qkv_bias = false;        // biases of queries, keys and values all the same
+  bool add_attention_bias = false;  // those, and that of attention's output
   bool qk_layernorm = false;   // a norm of each head of queries and keys, before positions enter
   bool tie_embeddings = true;  // the output layer is the token table
 

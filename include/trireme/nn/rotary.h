@@ -30,6 +30,7 @@ struct RotaryScaling {
   float beta_fast = 32;             // yarn: kept where original_positions hold more periods,
   float beta_slow = 1;              // divided where they hold fewer than this
   float attention_factor = 0;       // yarn: of cosines and sines; 0: 0.1 ln(factor) + 1
+  bool truncate = true;             // yarn: the ramp begins and ends at a pair, not between pairs
 };
 
 /// The frequencies of the paper: theta^(-2 j / head_dim) for j < head_dim / 2. head_dim is even.

@@ -2,6 +2,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/files/other_files.h"
 #include "runtime/data/tokenizer/bpe.h"
 #include "runtime/data/tokenizer/bpe_cache.h"
 #include "runtime/data/tokenizer/normalizer.h"
@@ -122,16 +123,20 @@ Tokenizer::Tokenizer(Tokenizer&& other) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&& other) noexcept = default;
 Tokenizer::~Tokenizer() = default;
 
+/// What is beside the place of a tokenizer.json, as a clause.
+static std::string instead_of_file(const std::filesystem::path& file) {
+  const std::string directory = file.parent_path().string();
+  const std::string other =
+      instead_of(FilesOf::tokenizer, directory.empty() ? std::string(".") : directory);
+  return other.empty() ? "" : "; " + other;
+}
+
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   std::error_code ignored, unknown;  // unknown: why opening it will fail as well
   const bool is_directory = std::filesystem::is_directory(path, ignored);
   const std::filesystem::path file = is_directory ? path / "tokenizer.json" : path;
   require(std::filesystem::exists(file, unknown) || unknown, file.string(),
-          ": there is no such file",
-          std::filesystem::exists(file.parent_path() / "tokenizer.model", ignored)
-              ? "; make it of tokenizer.model by AutoTokenizer.from_pretrained(DIRECTORY)"
-                ".save_pretrained(DIRECTORY) of transformers"
-              : "");
+          ": there is no such file", instead_of_file(file));
   TokenizerDefinition definition = read_tokenizer(file.string());
   Ends ends = find_ends(definition, file.parent_path());
   return Tokenizer(std::make_shared<const Parts>(definition, std::move(ends)));

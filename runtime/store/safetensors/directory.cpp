@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <filesystem>
 #include <map>
 #include <set>
 
@@ -9,6 +10,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/files/other_files.h"
 #include "runtime/core/json.h"
 #include "runtime/core/text/one_line.h"
 #include "runtime/store/file.h"
@@ -25,18 +27,6 @@ bool is_file(const std::string& path) {
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
          one_line(name, NAME_MAX) == name;
-}
-
-/// What to do about a directory without safetensors files.
-std::string why_none(const std::string& path) {
-  for (const char* other : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
-    if (is_file(path + '/' + other))
-      return str("it has ", other,
-                 ", which is not read; save the model as safetensors with save_pretrained()");
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return "there is no such directory";
-  return S_ISDIR(status.st_mode) ? "a directory of a model in safetensors files is needed"
-                                 : "is a file; the directory around it is needed";
 }
 
 using FileOfTensor = std::map<std::string, std::string>;
@@ -116,8 +106,9 @@ void add_files(Directory& directory, const std::set<std::string>& names, std::st
   require(problems.empty(), problems);
 }
 
-/// `directory.tensors`, by name, are those of the index, each in its file.
-void check_index(const Directory& directory, const FileOfTensor& index) {
+/// `directory.tensors`, by name, are in the index, each with its file; what else the index has is
+/// absent.
+void check_index(Directory& directory, const FileOfTensor& index) {
   const std::string path = directory.path + '/' + index_name;
   for (std::size_t i = 1; i < directory.tensors.size(); ++i)
     require(directory.tensors[i].name != directory.tensors[i - 1].name, directory.path, ": tensor ",
@@ -131,7 +122,15 @@ void check_index(const Directory& directory, const FileOfTensor& index) {
             found->second, " but is in ", file);
   }
   for (const auto& [tensor, file] : index)
-    require(directory.find(tensor) != nullptr, path, ": tensor ", tensor, " is not in ", file);
+    if (directory.find(tensor) == nullptr) directory.absent.push_back(tensor);
+}
+
+[[noreturn]] void refuse_other(const std::string& path) {
+  const std::string other = instead_of(FilesOf::model, path);
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) throw Error(str(path, ": ", other));
+  throw Error(str(path, ": has neither ", single_file_name, " nor ", index_name, ": ",
+                  other.empty() ? "a directory of a model in safetensors files is needed" : other));
 }
 
 }  // namespace
@@ -153,8 +152,7 @@ Directory open_directory(const std::string& path) {
   Directory directory;
   directory.path = path;
   const bool single = is_file(path + '/' + single_file_name);
-  require(single || is_file(path + '/' + index_name), path, ": has neither ", single_file_name,
-          " nor ", index_name, ": ", why_none(path));
+  if (!single && !is_file(path + '/' + index_name)) refuse_other(path);
   FileOfTensor index;
   std::set<std::string> names{single_file_name};
   if (!single) {

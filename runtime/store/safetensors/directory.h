@@ -27,6 +27,7 @@ struct Directory {
   std::string path;
   std::vector<std::string> files;      // names
   std::vector<LocatedTensor> tensors;  // by name
+  std::vector<std::string> absent;     // tensors that the index names and no file has, sorted
   KeyValues metadata;                  // of the first file
   Checksum headers;                    // of the headers of all files
   Index header_bytes = 0;              // of all files
@@ -38,8 +39,8 @@ struct Directory {
   Index bytes() const;  // of all tensors
 };
 
-/// Throws: Error that names the file, when one is missing or not whole, when the index and the
-/// files do not agree, or when the directory has no such files.
+/// Throws: Error that names the file, when one is missing or not whole, when the index does not
+/// name a tensor of the files or has it in another one, or when the directory has no such files.
 Directory open_directory(const std::string& path);
 
 }  // namespace trireme::safetensors

@@ -11,6 +11,7 @@
 
 #include "trireme/core/bf16.h"
 #include "trireme/core/error.h"
+#include "trireme/core/named_values.h"
 
 namespace trireme::safetensors {
 namespace {
@@ -93,6 +94,8 @@ const char* name(Element element) {
       return "bf16";
     case Element::f16:
       return "f16";
+    case Element::f64:
+      return "f64";
   }
   return "";
 }
@@ -105,17 +108,38 @@ const char* name_in_file(Element element) {
       return "BF16";
     case Element::f16:
       return "F16";
+    case Element::f64:
+      return "F64";
   }
   return "";
 }
 
 std::optional<Element> parse_element(std::string_view text) {
-  for (const Element element : {Element::f32, Element::bf16, Element::f16})
+  for (const auto& [word, element] : named_values<Element>())
     if (text == name_in_file(element)) return element;
   return std::nullopt;
 }
 
-Index size_bytes(Element element) { return element == Element::f32 ? 4 : 2; }
+std::string listed_elements() {
+  const auto all = named_values<Element>();
+  std::string text;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    text += str(i == 0 ? "" : i + 1 == all.size() ? " and " : ", ", name_in_file(all[i].second));
+  return text;
+}
+
+Index size_bytes(Element element) {
+  switch (element) {
+    case Element::f32:
+      return 4;
+    case Element::bf16:
+    case Element::f16:
+      return 2;
+    case Element::f64:
+      return 8;
+  }
+  throw Error(str("no element type ", static_cast<int>(element)));
+}
 
 float half_to_float(std::uint16_t half) { return widen_half(half); }
 
@@ -145,6 +169,8 @@ void to_f32(Element element, const void* from, Index count, float* to) {
       return widen<Bf16>(from, count, to, [](Bf16 x) { return to_float(x); });
     case Element::f16:
       return widen_halves(from, count, to);
+    case Element::f64:
+      return widen<double>(from, count, to, [](double x) { return static_cast<float>(x); });
   }
   throw Error(str("no element type ", static_cast<int>(element)));
 }
@@ -158,6 +184,10 @@ Index from_f32(Element element, const float* from, Index count, void* to) {
       return narrow(from, count, to, to_bf16, [](Bf16 x) { return to_float(x); });
     case Element::f16:
       return narrow(from, count, to, float_to_half, half_to_float);
+    case Element::f64:
+      return narrow(
+          from, count, to, [](float x) { return static_cast<double>(x); },
+          [](double x) { return static_cast<float>(x); });
   }
   throw Error(str("no element type ", static_cast<int>(element)));
 }

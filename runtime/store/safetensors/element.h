@@ -1,5 +1,5 @@
 // Element: the types of floating-point numbers that safetensors files hold and trireme reads, and
-// their conversion from and to f32.
+// their conversion from and to f32. Files with f64 are read and never written.
 //
 // Not installed; modules above may include it.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace trireme::safetensors {
 
-enum class Element { f32, bf16, f16 };
+enum class Element { f32, bf16, f16, f64 };
 
 /// "f32", as on a command line.
 const char* name(Element element);
@@ -28,11 +28,14 @@ float half_to_float(std::uint16_t half);
 /// To nearest, ties to even; beyond 65504 infinity; a NaN stays one.
 std::uint16_t float_to_half(float x);
 
-/// `count` elements at `from`, which need not be aligned, to f32; exact.
+/// `count` elements at `from`, which need not be aligned, to f32; exact but for f64, which is
+/// rounded to nearest, ties to even, and becomes infinite beyond the range of f32.
 void to_f32(Element element, const void* from, Index count, float* to);
 /// The same back, rounded to nearest, ties to even. Returns the index of the first finite number
 /// that becomes infinite, or -1.
 Index from_f32(Element element, const float* from, Index count, void* to);
+/// The names in a file of all of them, for messages: "F32, BF16, F16 and F64".
+std::string listed_elements();
 /// The index of the first that is infinite or no number, or -1.
 Index first_not_finite(const float* values, Index count);
 

@@ -7,6 +7,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/files/other_files.h"
 #include "runtime/core/json.h"
 #include "runtime/core/text/one_line.h"
 #include "runtime/store/file.h"
@@ -165,12 +166,13 @@ FileHeader read_header(const std::string& path) {
     std::array<char, length_bytes> first{};
     const bool whole = file.read_at(0, first.data(), length_bytes) == length_bytes;
     require(whole, "has ", bytes, " bytes; a safetensors file begins with 8, the header's length");
-    require(std::string_view(first.data(), first.size()) != "version ",
-            "is a pointer of Git LFS in place of the file; fetch it with git lfs pull");
     std::uint64_t length = 0;
     std::memcpy(&length, first.data(), sizeof length);
-    require(length <= static_cast<std::uint64_t>(most_header_bytes), "says that its header has ",
-            length, " bytes, more than ", most_header_bytes, "; this is no safetensors file");
+    const bool possible = length <= static_cast<std::uint64_t>(most_header_bytes);
+    const std::string other = what_begins_so({first.data(), first.size()});
+    require(possible || other.empty(), other);
+    require(possible, "says that its header has ", length, " bytes, more than ", most_header_bytes,
+            "; this is no safetensors file");
     const auto json_bytes = static_cast<Index>(length);
     require(json_bytes <= bytes - length_bytes, "has ", bytes, " bytes, but its header alone ",
             json_bytes, ": it is cut off");

@@ -61,8 +61,8 @@ struct Piece {
 
 Element element_of(const LocatedTensor& tensor) {
   const std::optional<Element> element = parse_element(tensor.type);
-  require(element, "tensor ", tensor.name, " has the type ", tensor.type,
-          "; F32, BF16 and F16 are read");
+  require(element, "tensor ", tensor.name, " has the type ", tensor.type, "; ", listed_elements(),
+          " are read");
   return *element;
 }
 

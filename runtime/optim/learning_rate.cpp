@@ -101,16 +101,17 @@ LearningRate::LearningRate(const LearningRateOptions& options) : options_(option
 }
 
 double LearningRate::at(Index step) const {
-  require(step >= 0, "learning rate of step ", step);
+  require(step >= 1, "learning rate of step ", step);
   const auto& o = options_;
-  if (step < o.warmup_iters)
-    return o.lr * static_cast<double>(step) / static_cast<double>(o.warmup_iters);
+  const Index updates = step - 1;  // before this one
+  if (updates < o.warmup_iters)
+    return o.lr * static_cast<double>(step) / static_cast<double>(o.warmup_iters + 1);
   if (o.decay == Decay::constant) return o.lr;
-  if (step >= o.decay_iters) return o.min_lr;
+  if (updates >= o.decay_iters) return o.min_lr;
   const Index begin = o.decay == Decay::wsd ? o.decay_iters - o.wsd_decay_iters : o.warmup_iters;
-  if (step <= begin) return o.lr;
+  if (updates <= begin) return o.lr;
   const double done =
-      static_cast<double>(step - begin) / static_cast<double>(o.decay_iters - begin);
+      static_cast<double>(updates - begin) / static_cast<double>(o.decay_iters - begin);
   return o.min_lr + left_of(shape_of(o), done) * (o.lr - o.min_lr);
 }
 

@@ -138,11 +138,13 @@ void declare_training(CommandLine& c, Options& o) {
   c.choice("--optimizer", optimizer.kind, "rule that updates the weights");
   c.real("--lr", rate.lr, positive, "largest learning rate");
   c.real("--min-lr", rate.min_lr, not_negative, "learning rate at the end of the decay");
-  c.whole("--lr-warmup-iters", rate.warmup_iters, at_least(0), "steps of linear warm-up from 0");
+  c.whole("--lr-warmup-iters", rate.warmup_iters, at_least(0),
+          "steps of linear warm-up; step s of W has --lr x s / (W + 1)");
   c.choice("--lr-decay-style", rate.decay,
            "how the learning rate falls from --lr to --min-lr; WSD: at the end only");
   c.whole("--lr-decay-iters", rate.decay_iters, at_least(1),
-          "step at which --min-lr is reached, warm-up included; default: --train-iters");
+          "steps until --min-lr is reached, warm-up included: later ones have it; default: "
+          "--train-iters");
   c.whole("--lr-wsd-decay-iters", rate.wsd_decay_iters, at_least(1),
           "with WSD: number of final steps in which the learning rate falls; default: a tenth of "
           "--lr-decay-iters");

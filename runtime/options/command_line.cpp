@@ -119,10 +119,7 @@ std::vector<std::string> CommandLine::State::all_names() const {
 std::string CommandLine::State::suggestion(const std::string& unknown) const {
   if (const std::string answer = foreign_answer(unknown); !answer.empty()) return "; " + answer;
   const std::string near = nearest(unknown, all_names());
-  if (!near.empty()) return "; did you mean " + near + "?";
-  const std::string foreign = nearest(unknown, all_foreign_names());
-  const std::string answer = foreign.empty() ? "" : foreign_answer(foreign);
-  return answer.empty() ? "; --help lists all" : str("; did you mean ", foreign, "? ", answer);
+  return near.empty() ? "; --help lists all" : "; did you mean " + near + "?";
 }
 
 CommandLine::CommandLine(const std::string& program, const std::string& description)
@@ -182,7 +179,7 @@ std::string CommandLine::State::foreign_answer(const std::string& unknown) const
   const std::vector<std::string> declared = all_names();
   for (const std::string& name : options_in(foreign->answer))
     if (std::find(declared.begin(), declared.end(), name) == declared.end()) return "";
-  return foreign->answer;
+  return foreign->missing ? str(foreign->answer, " (", page_of_missing, ")") : foreign->answer;
 }
 
 /// What CLI11 split, and what it could not place.

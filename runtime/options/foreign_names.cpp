@@ -29,7 +29,8 @@ constexpr ForeignName table[] = {
     {"gradient-accumulation-steps",
      "use --global-batch-size, which is data parallel size x --micro-batch-size x accumulation "
      "steps"},
-    {"rampup-batch-size", "trireme has none: --global-batch-size is the same in all steps", 3},
+    {"rampup-batch-size", "trireme has none: --global-batch-size is the same in all steps", 3,
+     true},
     {"head-dim head-size d-head", "use --kv-channels N"},
     {"make-vocab-size-divisible-by", "leave it out: --vocab-size need not divide by anything"},
     // The model.
@@ -41,7 +42,18 @@ constexpr ForeignName table[] = {
      "use --position-embedding-type rope"},
     {"rotary-percent rotary-interleaved",
      "trireme has none: --position-embedding-type rope turns all channels of a head, with the "
-     "period of --rotary-base"},
+     "period of --rotary-base",
+     1, true},
+    {"alibi use-alibi t5-bias relative-position-embedding",
+     "trireme has none: positions enter by --position-embedding-type learned_absolute or rope", 1,
+     true},
+    {"attention-window sliding-window window-size use-sliding-window max-window-layers",
+     "trireme has none: attention sees the whole sample; up to the length of a window, "
+     "--seq-length "
+     "computes the same",
+     1, true},
+    {"attn-logit-softcapping final-logit-softcapping logit-softcap softcap",
+     "trireme has none: logits are not capped", 1, true},
     {"use-rope-scaling", "use --rope-type llama3, with --rope-scaling-factor X"},
     {"rope-scaling", "use --rope-type with linear, llama3 or yarn"},
     {"rotary-seq-len-interpolation-factor", "use --rope-type linear with --rope-scaling-factor X"},
@@ -51,7 +63,8 @@ constexpr ForeignName table[] = {
     {"beta-fast", "use --yarn-beta-fast X"},
     {"beta-slow", "use --yarn-beta-slow X"},
     {"mscale mscale-all-dim yarn-mscale yarn-mscale-all-dim", "use --yarn-attention-factor X"},
-    {"qkv-bias attention-bias", "use --disable-bias-linear with --add-qkv-bias"},
+    {"qkv-bias", "use --disable-bias-linear with --add-qkv-bias"},
+    {"attention-bias", "use --disable-bias-linear with --add-attention-bias"},
     {"qk-norm use-qk-norm qk-layer-norm", "use --qk-layernorm"},
     {"rope-theta", "use --rotary-base X"},
     {"group-query-attention multi-query-attention", "leave it out: --num-query-groups N says it"},
@@ -65,13 +78,42 @@ constexpr ForeignName table[] = {
     {"attention-dropout attn-dropout",
      "leave it out: trireme drops no attention weights; --hidden-dropout drops activations"},
     {"initializer-range", "use --init-method-std X"},
-    {"num-experts moe-router-topk expert-model-parallel-size ep", "trireme has no experts"},
+    {"num-experts moe experts num-moe-experts num-local-experts num-experts-per-tok "
+     "moe-router-topk "
+     "moe-grouped-gemm moe-aux-loss-coeff expert-model-parallel-size expert-parallel-size ep",
+     "trireme has no experts: all of a model computes each token", 1, true},
+    {"mtp-num-layers multi-token-prediction num-nextn-predict-layers",
+     "trireme has none: the loss is that of the next token", 1, true},
+    // Training a part.
+    {"lora use-lora lora-rank lora-r lora-alpha lora-dropout lora-target-modules peft use-peft "
+     "peft-type adapter adapters dora",
+     "trireme has no adapters: it trains the weights themselves, and --freeze PARTS leaves parts "
+     "of "
+     "them as they are",
+     1, true},
+    {"qlora load-in-8bit load-in-4bit 8bit 8-bit 4bit 4-bit bits quantize quantization "
+     "bnb-4bit-quant-type "
+     "use-8bit-adam adam-8bit",
+     "trireme has no quantised weights or states; --bf16 computes with 2 bytes a weight", 1, true},
+    {"freeze-layers num-freeze-layers freeze-layer unfreeze", "use --freeze PARTS"},
+    {"packing pack packed-sequences sample-packing sequence-packing",
+     "leave it out: documents always follow each other in a sample of --data-path, and attention "
+     "crosses them"},
+    {"chat-template apply-chat-template conversation-template messages train-on-inputs mask-prompt "
+     "completion-only-loss assistant-only-loss response-template sft",
+     "trireme has no chat templates and no mask of the loss: all tokens of --data-path are learned",
+     1, true},
+    {"dpo ppo grpo kto orpo rlhf reward-model ref-model",
+     "trireme has none: it learns the next token of --data-path", 1, true},
+    {"ema use-ema ema-decay swa", "trireme has none: it keeps no average of the weights", 1, true},
+    {"label-smoothing label-smoothing-factor z-loss z-loss-coeff neftune-noise-alpha",
+     "trireme has none: the loss is the plain cross-entropy", 1, true},
     // Precision.
     {"fp16 half loss-scale initial-loss-scale min-loss-scale loss-scale-window hysteresis",
      "use --bf16, which needs no loss scaling"},
     {"bfloat16 dtype mixed-precision mixed-precision-param precision torch-dtype",
      "use --bf16; without it all is computed in fp32"},
-    {"fp8 fp8-format fp8-hybrid fp8-recipe", "trireme has no fp8; use --bf16"},
+    {"fp8 fp8-format fp8-hybrid fp8-recipe fp4 mxfp8", "trireme has no fp8; use --bf16", 1, true},
     {"accumulate-allreduce-grads-in-fp32 attention-softmax-in-fp32",
      "leave it out: these sums are in fp32 with --bf16 too"},
     {"tf32", "trireme has none: without --bf16 products are computed in fp32"},
@@ -89,8 +131,12 @@ constexpr ForeignName table[] = {
     {"override-opt-param-scheduler use-checkpoint-opt-param-scheduler",
      "leave it out: the learning rate always follows the options of this job, such as --lr"},
     {"start-weight-decay end-weight-decay weight-decay-incr-style",
-     "trireme has none: --weight-decay is the same in all steps"},
+     "trireme has none: --weight-decay is the same in all steps", 1, true},
     {"optim optimizer-type", "use --optimizer adamw or --optimizer sgd"},
+    {"muon use-muon muon-momentum lion adafactor shampoo soap sophia galore lamb",
+     "trireme has none: it has --optimizer adamw and --optimizer sgd", 1, true},
+    {"early-stopping early-stopping-patience patience",
+     "trireme has none: it trains --train-iters steps", 1, true},
     {"beta1", "use --adam-beta1 X"},
     {"beta2", "use --adam-beta2 X"},
     {"betas", "use --adam-beta1 X and --adam-beta2 X", 2},
@@ -116,13 +162,16 @@ constexpr ForeignName table[] = {
      "--tensor-model-parallel-size / --pipeline-model-parallel-size"},
     {"context-parallel-size context-parallel-degree cp cp-size",
      "trireme has no context parallelism; --sequence-parallel splits norms and dropout over the "
-     "tensor ranks"},
+     "tensor ranks",
+     1, true},
     {"zero-stage zero zero-optimization fsdp use-fsdp use-torch-fsdp2 "
      "data-parallel-shard-degree data-parallel-sharding-strategy",
      "use --use-distributed-optimizer (ZeRO-1); parameters and gradients are not split over data "
-     "ranks"},
+     "ranks",
+     1, true},
     {"offload cpu-offload offload-optimizer optimizer-cpu-offload optimizer-offload-fraction",
-     "trireme has none; --use-distributed-optimizer shares the optimizer's state over data ranks"},
+     "trireme has none; --use-distributed-optimizer shares the optimizer's state over data ranks",
+     1, true},
     {"deepspeed deepspeed-config config-file", "use --config FILE, a TOML file of these options"},
     {"distributed-backend backend use-cpu no-cuda",
      "use --device cpu or --device cuda; the transport follows from it"},
@@ -143,9 +192,11 @@ constexpr ForeignName table[] = {
     {"compile torch-compile use-mcore-models use-legacy-models transformer-impl bias-gelu-fusion "
      "no-bias-gelu-fusion no-bias-swiglu-fusion no-bias-dropout-fusion no-masked-softmax-fusion "
      "no-gradient-accumulation-fusion no-rope-fusion no-persist-layer-norm "
-     "apply-layernorm-1p apply-query-key-layer-scaling use-cpu-initialization "
+     "apply-query-key-layer-scaling use-cpu-initialization "
      "cross-entropy-loss-fusion empty-unused-memory-level manual-gc enable-cuda-graph",
      "leave it out: trireme has no such choice"},
+    {"apply-layernorm-1p", "trireme has none: norms multiply by their weights, not by 1 more", 1,
+     true},
     {"deterministic deterministic-mode full-determinism",
      "leave it out: a run repeats bit for bit on the same layout"},
     // Data.
@@ -155,9 +206,19 @@ constexpr ForeignName table[] = {
      "use --split A,B,C: the parts of --data-path for training, validation and test"},
     {"mock-data", "trireme has none; 'trireme data prepare' makes --data-path from any text"},
     {"data-cache-path num-workers dataloader-num-workers dataloader-type no-mmap-bin-files "
-     "no-create-attention-mask-in-dataloader reset-position-ids reset-attention-mask eod-mask-loss "
-     "data-impl",
-     "leave it out: trireme reads --data-path without workers or caches, across documents"},
+     "no-create-attention-mask-in-dataloader data-impl",
+     "leave it out: trireme reads --data-path without workers or caches"},
+    {"reset-attention-mask", "trireme has none: attention crosses the documents of a sample", 0,
+     true},
+    {"reset-position-ids", "trireme has none: positions count on across the documents of a sample",
+     0, true},
+    {"eod-mask-loss",
+     "trireme has none: the loss crosses documents, and the end of a document counts as any token",
+     0, true},
+    {"streaming dataset-streaming", "trireme has none: --data-path holds all tokens before the run",
+     1, true},
+    {"push-to-hub hub-model-id hub-token",
+     "trireme has none: 'trireme hf export' writes a directory", 1, true},
     {"tokenizer-type tokenizer-model tokenizer-name-or-path vocab-file merge-file",
      "leave it out: --data-path holds tokens already ('trireme data prepare'); --vocab-size N is "
      "the size of their vocabulary"},
@@ -187,7 +248,7 @@ constexpr ForeignName table[] = {
     {"tensorboard-dir tensorboard-log-interval tensorboard-queue-size log-timers-to-tensorboard "
      "log-validation-ppl-to-tensorboard enable-tensorboard enable-wandb wandb-log wandb-project "
      "wandb-exp-name wandb-run-name wandb-save-dir report-to logging-dir",
-     "use --metrics FILE, one JSON object a step"},
+     "use --metrics FILE, one JSON object a step", 1, true},
     {"logging-steps log-freq steps-per-print log-every", "use --log-interval N"},
     {"log-throughput log-learning-rate log-params-norm log-num-zeros-in-grad log-memory",
      "leave it out: each line of the log has what trireme measures; --log-interval sets how many "
@@ -231,17 +292,6 @@ const ForeignName* find_foreign_name(const std::string& word) {
       std::find_if(std::begin(table), std::end(table),
                    [&](const ForeignName& entry) { return has_name(entry.names, name); });
   return found == std::end(table) ? nullptr : found;
-}
-
-std::vector<std::string> all_foreign_names() {
-  std::vector<std::string> all;
-  for (const ForeignName& entry : table)
-    for (std::string_view names = entry.names; !names.empty();) {
-      const std::size_t end = std::min(names.find(' '), names.size());
-      all.push_back("--" + std::string(names.substr(0, end)));
-      names.remove_prefix(std::min(end + 1, names.size()));
-    }
-  return all;
 }
 
 std::vector<std::string> options_in(const std::string& answer) {

@@ -173,7 +173,7 @@ std::string nearest(const std::string& word, const std::vector<std::string>& can
   const auto letters = static_cast<Index>(word.size() - dashes);
   if (word.size() > longest) return "";
   std::string best;
-  Index least = (letters < 3 ? 1 : std::max<Index>(2, letters / 3)) + 1;
+  Index least = (letters < 5 ? 1 : std::max<Index>(2, letters / 3)) + 1;
   for (const std::string& candidate : candidates)
     if (const Index distance = edit_distance(word, candidate); distance < least) {
       least = distance;

@@ -1,6 +1,8 @@
 // Names of other programs: each answer names options that exist, and none hides one of ours.
 #include "runtime/options/foreign_names.h"
 
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <sstream>
 
@@ -77,11 +79,31 @@ const Answer answers[] = {
     {"--block_size 128", {"use --seq-length N"}},
     {"--training.steps 100", {"use --train-iters N"}},
     {"--per_device_train_batch_size 4", {"use --micro-batch-size N"}},
-    {"--lerning-rate 1",
-     {"unknown option --lerning-rate; did you mean --learning-rate? use --lr X"}},
+    {"--lerning-rate 1", {"unknown option --lerning-rate; --help lists all"}},
+    {"--reset-attention-mask",
+     {"trireme has none: attention crosses the documents", "missing.md)"}},
+    {"--eod-mask-loss", {"trireme has none: the loss crosses documents"}},
+    {"--lora-rank 8", {"trireme has no adapters", "--freeze PARTS", "what_is_missing.md)"}},
+    {"--use_ema", {"it keeps no average of the weights"}},
+    {"--sliding-window 4096", {"trireme has none: attention sees the whole sample"}},
+    {"--attention-bias", {"--add-attention-bias"}},
+    {"--dpq", {"unknown option --dpq; --help lists all"}},
+    {"--lorb 3", {"unknown option --lorb; --help lists all"}},
     {"--zero-stage 1", {"use --use-distributed-optimizer"}},
 };
 INSTANTIATE_TEST_SUITE_P(Table, ForeignLine, testing::ValuesIn(answers));
+
+/// The page that the hints name.
+std::string page_text() {
+  std::ifstream in(std::string(TRIREME_SOURCE_DIR "/") + page_of_missing);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(ForeignNames, ThePageOfWhatIsMissingNamesEachThing) {
+  const std::string page = page_text();
+  for (const ForeignName& entry : foreign_names())
+    if (entry.missing) EXPECT_THAT(page, HasSubstr("`--" + words_of(entry.names).front() + "`"));
+}
 
 TEST(ForeignNames, AWordBehindTheValuesOfAForeignOptionIsStillAMistake) {
   const GptCommandLine line("--rampup-batch-size 16 16 1000 7", 1);

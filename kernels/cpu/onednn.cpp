@@ -283,9 +283,11 @@ dnnl_cpu_isa_t widest_isa(InstructionSet set) {
       return dnnl_cpu_isa_sse41;  // the least that oneDNN has
     case InstructionSet::avx2:
       return dnnl_cpu_isa_avx2;
-    default:
+    case InstructionSet::best:
+    case InstructionSet::avx512:
       return dnnl_cpu_isa_avx512_core_bf16;
   }
+  throw Error("no such instruction set");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "trireme/core/bf16.h"
+#include "trireme/core/error.h"
 
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/strided_rows.h"
@@ -75,9 +76,13 @@ void convert(Stream& stream, const StridedRows& rows, const Tensor& to, const Te
     case DType::bf16:
       return from_bf16 ? convert<Bf16, Bf16>(stream, rows, to.data, from.data, write)
                        : convert<Bf16, float>(stream, rows, to.data, from.data, write);
-    default:
+    case DType::f32:
       return from_bf16 ? convert<float, Bf16>(stream, rows, to.data, from.data, write)
                        : convert<float, float>(stream, rows, to.data, from.data, write);
+    case DType::i32:
+    case DType::i64:
+    case DType::u8:
+      throw Error(str("no sum or conversion to elements of ", to.dtype));
   }
 }
 
@@ -128,9 +133,12 @@ bool CpuStream::wait_and_check_finite(const Tensor& x) {
       return finite<double>(*this, x);
     case DType::bf16:
       return finite<Bf16>(*this, x);
-    default:
-      return true;  // integers
+    case DType::i32:
+    case DType::i64:
+    case DType::u8:
+      return true;
   }
+  return true;
 }
 
 }  // namespace trireme::kernels

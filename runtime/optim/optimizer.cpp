@@ -23,14 +23,17 @@ void check(const OptimizerOptions& o) {
   const auto not_negative = [](const char* field, double value) {
     require(std::isfinite(value) && value >= 0, field, " is ", value, "; it must be >= 0");
   };
-  if (o.kind == OptimizerOptions::Kind::adamw) {
-    fraction("OptimizerOptions::beta1", o.beta1);
-    fraction("OptimizerOptions::beta2", o.beta2);
-    const auto epsilon = static_cast<float>(o.epsilon);
-    require(std::isfinite(epsilon) && epsilon > 0, "OptimizerOptions::epsilon is ", o.epsilon,
-            "; it must be positive, and fp32 must be able to hold it");
-  } else {
-    fraction("OptimizerOptions::momentum", o.momentum);
+  const auto epsilon = static_cast<float>(o.epsilon);
+  switch (o.kind) {
+    case OptimizerOptions::Kind::adamw:
+      fraction("OptimizerOptions::beta1", o.beta1);
+      fraction("OptimizerOptions::beta2", o.beta2);
+      require(std::isfinite(epsilon) && epsilon > 0, "OptimizerOptions::epsilon is ", o.epsilon,
+              "; it must be positive, and fp32 must be able to hold it");
+      break;
+    case OptimizerOptions::Kind::sgd:
+      fraction("OptimizerOptions::momentum", o.momentum);
+      break;
   }
   not_negative("OptimizerOptions::weight_decay", o.weight_decay);
   not_negative("OptimizerOptions::clip_norm", o.clip_norm);
@@ -100,19 +103,28 @@ const char* name(OptimizerOptions::Kind kind) {
 }
 
 std::vector<std::string> Optimizer::state_names(const OptimizerOptions& options) {
-  if (options.kind == OptimizerOptions::Kind::adamw) return {"first_moment", "second_moment"};
-  if (options.momentum != 0) return {"momentum"};
-  return {};
+  switch (options.kind) {
+    case OptimizerOptions::Kind::adamw:
+      return {"first_moment", "second_moment"};
+    case OptimizerOptions::Kind::sgd:
+      if (options.momentum != 0) return {"momentum"};
+      return {};
+  }
+  throw Error("no such optimizer");
 }
 
 UpdateCost update_cost(const OptimizerOptions& options, DType compute) {
   constexpr double number = 4;
   const double copy = compute == DType::f32 ? 0 : static_cast<double>(size_bytes(compute));
   const double parameter_and_gradient = 3 * number, moment = 2 * number;
-  if (options.kind == OptimizerOptions::Kind::adamw)
-    return {parameter_and_gradient + 2 * moment + copy, 15};
   const bool momentum = options.momentum != 0;
-  return {parameter_and_gradient + (momentum ? moment : 0) + copy, momentum ? 7.0 : 5.0};
+  switch (options.kind) {
+    case OptimizerOptions::Kind::adamw:
+      return {parameter_and_gradient + 2 * moment + copy, 15};
+    case OptimizerOptions::Kind::sgd:
+      return {parameter_and_gradient + (momentum ? moment : 0) + copy, momentum ? 7.0 : 5.0};
+  }
+  throw Error("no such optimizer");
 }
 
 Index Optimizer::state_bytes(const FlatLayout& flat, const OptimizerOptions& options) {
@@ -183,33 +195,34 @@ void Optimizer::update(const DeviceList<UpdateRange>& list, const UpdatedBuffers
                        double learning_rate) {
   const auto f = [](double value) { return static_cast<float>(value); };
   const OptimizerKernels& kernels = stream_.kernels().optimizer;
-  if (options_.kind == OptimizerOptions::Kind::adamw) {
-    // 1 - beta^t of the beta that the kernel sees: in fp32, 1 - 0.999f is off by 5e-5.
-    const auto correction = [&](double beta) {
-      return f(1 - std::pow(static_cast<double>(f(beta)), static_cast<double>(updates_ + 1)));
-    };
-    kernels.adamw(stream_, {.list = list,
-                            .parameter = buffers.masters,
-                            .gradient = flat_.gradient_data(),
-                            .first_moment = buffers.first,
-                            .second_moment = buffers.second,
-                            .learning_rate = f(learning_rate),
-                            .beta1 = f(options_.beta1),
-                            .beta2 = f(options_.beta2),
-                            .epsilon = f(options_.epsilon),
-                            .bias_correction1 = correction(options_.beta1),
-                            .bias_correction2 = correction(options_.beta2),
-                            .decision = norm_.decision(),
-                            .compute_copy = buffers.copy});
-  } else {
-    kernels.sgd(stream_, {.list = list,
-                          .parameter = buffers.masters,
-                          .gradient = flat_.gradient_data(),
-                          .momentum_buffer = buffers.first,
-                          .learning_rate = f(learning_rate),
-                          .momentum = f(options_.momentum),
-                          .decision = norm_.decision(),
-                          .compute_copy = buffers.copy});
+  // 1 - beta^t of the beta that the kernel sees: in fp32, 1 - 0.999f is off by 5e-5.
+  const auto correction = [&](double beta) {
+    return f(1 - std::pow(static_cast<double>(f(beta)), static_cast<double>(updates_ + 1)));
+  };
+  switch (options_.kind) {
+    case OptimizerOptions::Kind::adamw:
+      return kernels.adamw(stream_, {.list = list,
+                                     .parameter = buffers.masters,
+                                     .gradient = flat_.gradient_data(),
+                                     .first_moment = buffers.first,
+                                     .second_moment = buffers.second,
+                                     .learning_rate = f(learning_rate),
+                                     .beta1 = f(options_.beta1),
+                                     .beta2 = f(options_.beta2),
+                                     .epsilon = f(options_.epsilon),
+                                     .bias_correction1 = correction(options_.beta1),
+                                     .bias_correction2 = correction(options_.beta2),
+                                     .decision = norm_.decision(),
+                                     .compute_copy = buffers.copy});
+    case OptimizerOptions::Kind::sgd:
+      return kernels.sgd(stream_, {.list = list,
+                                   .parameter = buffers.masters,
+                                   .gradient = flat_.gradient_data(),
+                                   .momentum_buffer = buffers.first,
+                                   .learning_rate = f(learning_rate),
+                                   .momentum = f(options_.momentum),
+                                   .decision = norm_.decision(),
+                                   .compute_copy = buffers.copy});
   }
 }
 

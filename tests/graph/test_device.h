@@ -6,6 +6,7 @@
 
 #include "trireme/core/bf16.h"
 #include "trireme/core/device.h"
+#include "trireme/core/error.h"
 
 #include "tests/support/host_event.h"
 
@@ -33,9 +34,14 @@ inline double element(const Tensor& x, Index i) {
       return x.as<double>()[i];
     case DType::bf16:
       return to_float(x.as<Bf16>()[i]);
-    default:
+    case DType::f32:
       return x.as<float>()[i];
+    case DType::i32:
+    case DType::i64:
+    case DType::u8:
+      break;
   }
+  throw Error(str("no floating-point elements in ", x.dtype));
 }
 inline void set_element(const Tensor& x, Index i, double value) {
   switch (x.dtype) {
@@ -45,9 +51,15 @@ inline void set_element(const Tensor& x, Index i, double value) {
     case DType::bf16:
       x.as<Bf16>()[i] = to_bf16(static_cast<float>(value));
       return;
-    default:
+    case DType::f32:
       x.as<float>()[i] = static_cast<float>(value);
+      return;
+    case DType::i32:
+    case DType::i64:
+    case DType::u8:
+      break;
   }
+  throw Error(str("no floating-point elements in ", x.dtype));
 }
 
 class TestStream final : public Stream {

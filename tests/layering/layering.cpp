@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include "tests/layering/early_errno.h"
+#include "tests/layering/kinds.h"
 #include "tests/layering/literals.h"
 #include "tests/layering/made_files.h"
 #include "tests/layering/types.h"
@@ -46,6 +47,10 @@ const Imports may_import = {
 // A header of runtime/ that other modules need although it is not installed has this line. An empty
 // comment line before it keeps the formatter from joining it with a paragraph.
 const std::string for_modules_above = "// Not installed; modules above may include it.";
+
+// Values of options that decide what a model computes: each place names all of them.
+constexpr const char* decided_by_switches[] = {"OptimizerOptions::Kind", "MlpKind", "Normalization",
+                                               "PositionKind", "RotaryScalingKind"};
 
 // A third-party package: how its headers begin, the folder that may include them, and in how many
 // files.
@@ -176,8 +181,17 @@ class Checker {
       say(file.path, line,
           "errno may be read before the call that sets it: require_call reads it after (or keep "
           "it in a variable before require)");
+    for (const int line : lines_of_defaults(file.text))
+      say(file.path, line,
+          "a new kind would go to default: name all, so that the compiler finds a missing one");
     if (starts_with(file.path, "tests/")) return;  // tests may include what they like
     check_made_files(file);
+    for (const char* kind : decided_by_switches)
+      for (const int line : lines_of_comparisons(file.text, kind))
+        say(file.path, line,
+            fmt::format("a new {} would go where the others go: decide by a switch over all "
+                        "(runtime/models/kinds.h)",
+                        kind));
     if (starts_with(file.path, "include/")) public_includes_[file.path] = file.includes;
     for (const char* part : {"include/", "runtime/", "kernels/"})
       if (starts_with(file.path, part)) check_types(file);

@@ -71,6 +71,9 @@ TEST(Layering, FindsEveryPlantedViolation) {
                     "field that it sets (runtime/options/field_names.cpp)"),
           HasSubstr("runtime/models/flags.cpp:3: models names Config::depth, which "
                     "runtime/options/field_names.cpp does not know"),
+          HasSubstr("runtime/optim/undecided.cpp:2: a new OptimizerOptions::Kind would go where "
+                    "the others go"),
+          HasSubstr("runtime/optim/undecided.cpp:6: a new kind would go to default"),
           HasSubstr("runtime/store/general.h:6: Image is private to store: declare it in "
                     "trireme::store"),
           HasSubstr("runtime/train/private.cpp:1: train includes runtime/comm/secret.h, which is "

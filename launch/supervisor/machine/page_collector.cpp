@@ -214,9 +214,13 @@ bool PageCollector::take(Agent& agent, const ReceivedMessage& message) {
       return true;
     case PageMessage::alive:
       return true;
-    default:
+    case PageMessage::hello:
+    case PageMessage::ask:
+    case PageMessage::ask_stack:
+    case PageMessage::count:
       return false;
   }
+  return false;
 }
 
 bool PageCollector::take_page(Agent& agent, const ReceivedMessage& message) {

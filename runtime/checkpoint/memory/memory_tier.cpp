@@ -325,9 +325,13 @@ double MemoryTier::vote() const {
       return busy_vote;
     case Phase::failed:
       return failed_vote;
-    default:
+    case Phase::idle:
+    case Phase::written:
+    case Phase::prepared:
+    case Phase::sent:
       return 0;
   }
+  return 0;
 }
 
 // All ranks pass from one phase to the next with the same vote, so they are in the same step of it.

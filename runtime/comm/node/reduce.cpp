@@ -150,7 +150,7 @@ void reduce(DType dtype, Reduction reduction, std::span<const std::byte* const> 
       return reduce_as<std::int32_t>(reduction, sources, targets, count);
     case DType::i64:
       return reduce_as<std::int64_t>(reduction, sources, targets, count);
-    default:
+    case DType::u8:
       throw Error(str("no reduction of ", dtype, "; f32, bf16, f64, i32 and i64 have one"));
   }
 }

@@ -53,7 +53,9 @@ void Pretokenizer::run(std::size_t step, const Piece& piece, Memory& memory, Tak
     case Kind::split_before:
     case Kind::split_before_run:
       return cut_before_marks(step, piece, memory, take);
-    default:
+    case Kind::prepend:
+    case Kind::prepend_first:
+    case Kind::mark:
       return run(step + 1, changed(step, piece, memory), memory, take);
   }
 }

@@ -19,6 +19,7 @@
 #include "trireme/plan/training_spec.h"
 
 #include "runtime/comm/page_of.h"
+#include "runtime/graph/trace_warnings.h"
 #include "runtime/options/left_out_samples.h"
 #include "runtime/plan/frozen.h"
 #include "runtime/train/layout/layout_report.h"
@@ -88,6 +89,9 @@ PlannedTraining make_plan(const Context& context, const Model& model) {
   if (const std::string frozen = describe_frozen(*plan->train.model().graph);
       !frozen.empty() && plan->spec.trains)
     context.log().info("--freeze: " + frozen + " stay as they are");
+  if (context.host().rank() == 0)
+    for (const std::string& warning : warnings_of_trace(*plan->train.model().graph))
+      context.log().warning(warning);
   if (context.options().bf16) context.log().info(describe_bf16(context.device().traits()));
   if (context.options().dump_plan) dump_plans(context, *plan);
   if (context.options().log_level == LogLevel::debug)

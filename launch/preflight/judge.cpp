@@ -199,6 +199,13 @@ Slowness slowness(double value, std::span<const double> all, std::optional<doubl
   return {};
 }
 
+bool are_compared(const Report& report) {
+  std::map<std::string, std::size_t> of_kind;
+  for (const Node& node : report.nodes)
+    if (++of_kind[node.kind] >= fewest) return true;
+  return false;
+}
+
 std::vector<Finding> slow_ones(const Report& report, const Report* before) {
   std::vector<Finding> found;
   slow_nodes(report, before, found);

@@ -27,6 +27,9 @@ struct Finding {
   std::string text;
 };
 
+/// Whether speeds are compared among the nodes of some kind: it has enough of them.
+bool are_compared(const Report& report);
+
 /// A value is slow among those of its kind when it has less than 0.85 times their median and a
 /// robust score below -6. Fewer than 4 are not compared with each other: either may be the slow
 /// one. With `before`, the value of the same node or link in an earlier report, less than 0.85 of

@@ -182,6 +182,9 @@ int measure_and_judge(PreflightArguments& given) {
   std::vector<Finding> findings = judge(report, given.before ? &*given.before : nullptr);
   findings.insert(findings.end(), warnings.begin(), warnings.end());
   std::cout << table(report, findings);
+  if (!given.before && !are_compared(report))
+    std::cout << "speeds are not judged: they are compared among four or more nodes of one kind, "
+                 "or with an earlier report (--against FILE)\n";
   if (!given.json.empty())
     write_output(given.json, to_text(json_of(report, findings)) + "\n", outputs::preflight);
   return any_bad(findings) ? some_node_is_bad : 0;

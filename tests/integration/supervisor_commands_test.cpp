@@ -310,7 +310,9 @@ TEST_F(SupervisorCommands, ReportsWhereTheTimeWent) {
   EXPECT_GT(found.at("useful_s"), 0.0);
   EXPECT_GT(found.at("cost"), 0.0);
   EXPECT_EQ(found.at("gpu_hours"), 0.0);  // it has said that it trains on CPUs
-  EXPECT_THAT(shell(command + " report " + run_directory()).output, HasSubstr("useful steps"));
+  const std::string text = shell(command + " report " + run_directory()).output;
+  EXPECT_THAT(text, testing::ContainsRegex("\n2...-..-.. ..:..:..  attempt 1    finished\n"));
+  EXPECT_THAT(text, HasSubstr("useful steps"));
   EXPECT_THAT(shell(command + " nodes " + run_directory()).output, HasSubstr("no host was blamed"));
   EXPECT_THAT(shell(command + " status " + run_directory()).output,
               HasSubstr("ended with 0: finished"));

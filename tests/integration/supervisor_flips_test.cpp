@@ -171,8 +171,9 @@ TEST_F(Numerics, NotFiniteAgainAtTheSameStepAreCalledDeterministic) {
 
 TEST_F(Numerics, SpikesOfTheLossAreShownAndAreEvents) {
   last_step_ = 40;
-  start("--on-event 'echo $TRIREME_EVENT $TRIREME_DETAILS >> " + (folder_ / "events") + "'", flips,
-        "--flip scale:-1:30");
+  start("--on-event 'echo $TRIREME_EVENT $TRIREME_DETAILS $TRIREME_SUMMARY >> " +
+            (folder_ / "events") + "'",
+        flips, "--flip scale:-1:30");
   ASSERT_EQ(wait(), 0) << output();
   EXPECT_THAT(causes(), ElementsAre("finished"));
   ASSERT_EQ(history().spikes.size(), 1U) << output();
@@ -185,6 +186,7 @@ TEST_F(Numerics, SpikesOfTheLossAreShownAndAreEvents) {
               HasSubstr("  attempt 1: loss spike to step 34\n"));
   wait_until([&] { return count(read_text(folder_ / "events"), "loss_spike {") > 0; });
   EXPECT_EQ(count(read_text(folder_ / "events"), "loss_spike {\"loss_spike\":34,"), 1);
+  EXPECT_EQ(count(read_text(folder_ / "events"), "} loss spike: to step 34, with loss "), 1);
 }
 
 }  // namespace

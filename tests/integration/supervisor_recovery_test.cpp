@@ -70,6 +70,7 @@ TEST_F(Supervised, StopsWithTheLastStepSavedAndContinues) {
     }
     EXPECT_EQ(wait(), 75) << request << output();
     EXPECT_EQ(durable(), step()) << request;
+    EXPECT_EQ(count(output(), "Primary job"), 0) << "a box of mpirun";
     expect_nothing_left();
   }
   EXPECT_THAT(causes(), ElementsAre("stopped", "stopped", "stopped"));
@@ -174,6 +175,10 @@ TEST_F(AutoSaves, RestartAfterEveryWayInWhichAJobCanEnd) {
   finish();
   expected.insert(expected.end(), {"stopped", "finished"});
   EXPECT_EQ(causes(), expected);
+  const auto attempts = history().attempts;
+  EXPECT_THAT(attempts[0].ended->error, HasSubstr("signal 11 (SIGSEGV) ended rank "));
+  EXPECT_THAT(attempts[0].ended->error, ContainsRegex("\\(.+, pp. dp. tp.\\), .*step [0-9]+"));
+  EXPECT_THAT(attempts[2].ended->error, HasSubstr("mpirun itself got SIGKILL: lack of memory"));
   expect_nothing_left();
   expect_the_bits_of_an_undisturbed_run();
 }

@@ -39,6 +39,14 @@ TEST(PreflightJudge, NamesTheSlowNodeOfMany) {
   EXPECT_THAT(found.front().text, HasSubstr("gemm_gflops 300 GFLOP/s, 0.75 of the median"));
 }
 
+TEST(PreflightJudge, ComparesAmongFourNodesOfOneKind) {
+  Report report;
+  for (const char* kind : {"a", "b", "a", "a", "b"}) report.nodes.emplace_back().kind = kind;
+  EXPECT_FALSE(are_compared(report));
+  report.nodes.emplace_back().kind = "a";
+  EXPECT_TRUE(are_compared(report));
+}
+
 TEST(PreflightJudge, NeedsBothAScoreAndARatio) {
   Report close, wide;
   // Far from the others by score only: 10 % less where all are equal.

@@ -28,6 +28,7 @@ struct Status {
   StepRate rate;
   std::vector<observe::RankReport> ranks;  // at work, or left by a supervisor that died
   std::vector<observe::PageState> pages;   // of these ranks
+  std::string unreadable;                  // why the page of some rank cannot be read
   std::string verdict;                     // why the job at work does not move; empty: it does
 
   bool at_work() const {
@@ -101,7 +102,7 @@ Status status_of(const Paths& paths) {
   const std::string metrics = status.history.metrics_in(paths.run);
   status.last_step = last_step_in(metrics);
   status.rate = step_rate_in(metrics);
-  status.ranks = reports_of_attempt(paths, status.history);
+  status.ranks = reports_of_attempt(paths, status.history, status.unreadable);
   status.pages = pages_in(status.ranks);
   if (!status.at_work()) return status;
   // The supervisor needs longer to call it a hang. It sees other machines, too.
@@ -162,6 +163,7 @@ std::string to_text(const Status& status) {
     text += fmt::format("  loss spikes: {}, the last to step {} in attempt {}\n", spikes.size(),
                         spikes.back().step, spikes.back().attempt);
   text += describe_ranks(status);
+  if (!status.unreadable.empty()) text += "  " + status.unreadable + "\n";
   for (const std::string& slow : describe_slow(status.pages)) text += "  slow: " + slow + "\n";
   return text;
 }

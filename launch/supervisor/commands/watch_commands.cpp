@@ -9,6 +9,7 @@
 #include "launch/supervisor/commands/commands.h"
 #include "launch/supervisor/decide/command_words.h"
 #include "launch/supervisor/machine/clock.h"
+#include "launch/supervisor/machine/metrics_tail.h"
 #include "launch/supervisor/machine/preflight_figures.h"
 #include "launch/supervisor/machine/run_directory.h"
 #include "launch/supervisor/records/goodput.h"
@@ -93,8 +94,11 @@ int stop(int argc, char** argv) {
 /// look.
 std::string first_screen(const Paths& paths, const History& history, const Goodput& found) {
   constexpr std::size_t most = 10;
-  std::string text =
-      fmt::format("{}: {}\n", history.run, state_of(history, supervisor_of(paths).has_value()));
+  const std::vector<Index> durable = durable_steps(paths.run, 1);
+  std::string text = fmt::format("{}: {}; step {}, newest durable step {}\n", history.run,
+                                 state_of(history, supervisor_of(paths).has_value()),
+                                 last_step_in(history.metrics_in(paths.run)),
+                                 durable.empty() ? 0 : durable.front());
   text += to_text(found.lines, most);
   Index last = 0;  // that has failed
   for (const AttemptLine& line : found.lines)

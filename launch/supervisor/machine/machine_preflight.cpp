@@ -1,10 +1,12 @@
 // The preflight of hosts before an attempt uses them: that of trireme, or a command of the user.
 #include <filesystem>
+#include <fstream>
 
 #include "trireme/core/error.h"
 
 #include "launch/supervisor/machine/machine.h"
 #include "launch/supervisor/machine/preflight_figures.h"
+#include "runtime/core/text/one_line.h"
 #include "runtime/store/file.h"
 
 namespace trireme::supervisor {
@@ -17,6 +19,15 @@ std::string joined(const Words& words, const char* between) {
   std::string all;
   for (const std::string& word : words) all += (all.empty() ? "" : between) + word;
   return all;
+}
+
+/// Empty: it has none.
+std::string last_line_in(const std::string& path) {
+  std::ifstream file(path);
+  std::string last;
+  for (std::string line; std::getline(file, line);)
+    if (line.find_first_not_of(" -\r") != std::string::npos) last = line;
+  return one_line(last);
 }
 
 /// What the report says is bad of nodes. A slow link is not the fault of one node, but a GPU, whose
@@ -64,7 +75,7 @@ class OwnPreflight : public Pending<Fitness> {
       return Fitness{{},
                      str("it had not ended after ", command_.limit_s, " s, see ", command_.log)};
     if (end->code != all_well && end->code != some_are_bad)
-      return Fitness{{}, str("it failed, see ", command_.log)};
+      return Fitness{{}, str("it failed: ", last_line_in(command_.log), "; see ", command_.log)};
     return read_report();
   }
 

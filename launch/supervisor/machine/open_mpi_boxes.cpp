@@ -1,5 +1,6 @@
 #include "launch/supervisor/machine/open_mpi_boxes.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace trireme::supervisor {
@@ -64,9 +65,15 @@ bool says_why(std::string_view first_line) {
 
 std::string OutsideBoxes::pass(std::string_view text) {
   std::string shown;
-  for (const char c : text) {
-    line_ += c;
-    if (c == '\n') {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (partly_shown_) {
+      const std::size_t end = std::min(text.find('\n', i), text.size());
+      shown += text.substr(i, end - i);
+      i = end;
+      if (i == text.size()) break;
+    }
+    line_ += text[i];
+    if (text[i] == '\n') {
       end_line(shown);
       continue;
     }

@@ -266,7 +266,8 @@ std::vector<SlowHost> RankWatch::slow_hosts() const {
   return hosts;
 }
 
-std::vector<observe::RankReport> reports_of_attempt(const Paths& paths, const History& history) {
+std::vector<observe::RankReport> reports_of_attempt(const Paths& paths, const History& history,
+                                                    std::string& unreadable) {
   if (history.attempts.empty() || history.attempts.back().ended) return {};
   const AttemptBegan& began = history.attempts.back().began;
   const std::string key = key_of(paths, history.run);
@@ -283,7 +284,8 @@ std::vector<observe::RankReport> reports_of_attempt(const Paths& paths, const Hi
         reports.emplace_back().rank = next;
       }
       reports[rank] = std::move(report);
-    } catch (const Error&) {  // the attempt has just ended, or is that of another version
+    } catch (const Error& error) {
+      if (::access(path.c_str(), F_OK) == 0) unreadable = error.what();  // it has not just ended
     }
   return reports;
 }
@@ -296,7 +298,8 @@ std::vector<observe::PageState> pages_in(const std::vector<observe::RankReport>&
 }
 
 std::vector<observe::PageState> pages_of_attempt(const Paths& paths, const History& history) {
-  return pages_in(reports_of_attempt(paths, history));
+  std::string unreadable;
+  return pages_in(reports_of_attempt(paths, history, unreadable));
 }
 
 std::string describe_process(const observe::RankReport& rank) {

@@ -66,7 +66,9 @@ class RankWatch {
 /// What is known of the ranks of the attempt that runs, or of which the supervisor has died, by
 /// rank, as its machine has their pages; of processes on other machines it is not known whether
 /// they run. Empty between attempts, and on other machines.
-std::vector<observe::RankReport> reports_of_attempt(const Paths& paths, const History& history);
+/// `unreadable` gets why a page cannot be read, as of a job of another version of trireme.
+std::vector<observe::RankReport> reports_of_attempt(const Paths& paths, const History& history,
+                                                    std::string& unreadable);
 /// The pages in these reports.
 std::vector<observe::PageState> pages_in(const std::vector<observe::RankReport>& reports);
 std::vector<observe::PageState> pages_of_attempt(const Paths& paths, const History& history);

@@ -48,9 +48,11 @@ std::string to_text(const SlotHeader& header) {
 SlotHeader parse_slot_header(const std::string& text) {
   const Json json = parse_json(checked_line(text, "the header"));
   require(member<std::string>(json, "what") == what, "it is no header of a trireme snapshot");
-  require(
-      member<Index>(json, "format") == format && member<Index>(json, "block_bytes") == block_bytes,
-      "the header is of another version of trireme");
+  require(member<Index>(json, "format") == format, "the header has format ",
+          member<Index>(json, "format"), ", but this version of trireme reads ", format);
+  require(member<Index>(json, "block_bytes") == block_bytes, "the header has blocks of ",
+          member<Index>(json, "block_bytes"), " bytes, but this version of trireme reads ",
+          block_bytes);
   SlotHeader header;
   header.step = member<Index>(json, "step");
   header.job = member<std::string>(json, "job");

@@ -242,9 +242,9 @@ std::vector<std::string> fit(std::vector<HfView>& views, const Directory& files,
   }
   if (found == 0)
     if (std::string other = other_prefix(views.front(), files); !other.empty()) return {other};
-  const LocatedTensor* head = tied_head(views, files);
+  const LocatedTensor* tied = tied_head(views, files);
   for (const LocatedTensor& tensor : files.tensors)
-    if (!named.contains(tensor.name) && !is_ignored(tensor.name) && &tensor != head)
+    if (!named.contains(tensor.name) && !is_ignored(tensor.name) && &tensor != tied)
       unknown.add("tensor ", tensor.name, ' ', tensor.shape, " has no place in this model");
   if (doubles > 0) notes.push_back(str(doubles, " tensors of the type F64 are rounded to f32"));
   if (!files.absent.empty())

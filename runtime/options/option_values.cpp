@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -79,17 +80,19 @@ bool begin_in_order(const std::vector<std::string>& some, const std::vector<std:
   return next == some.size();
 }
 
-/// Levenshtein distance.
+/// How many letters are left out, added, replaced, or swapped with their neighbour (the distance of
+/// optimal string alignment).
 Index edit_distance(const std::string& a, const std::string& b) {
-  std::vector<Index> row(b.size() + 1);
+  std::vector<Index> before, above, row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);
   for (std::size_t i = 1; i <= a.size(); ++i) {
-    Index diagonal = row[0];
+    before = std::exchange(above, row);
     row[0] = static_cast<Index>(i);
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const Index substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+      const Index substituted = above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, substituted});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
     }
   }
   return row.back();

@@ -70,7 +70,7 @@ TEST(OtherFiles, APathThatIsNoDirectoryIsNamed) {
   };
   EXPECT_EQ(instead_of(FilesOf::model, "meta-llama/Llama-3.2-1B"),
             "there is no such directory; if it is a model of the hub, download it first: hf "
-            "download meta-llama/Llama-3.2-1B --local-dir Llama-3.2-1B");
+            "download meta-llama/Llama-3.2-1B, which prints its directory");
   for (const char* missing : {"./a/b", "/nowhere/a", "a/b/c", "a", "../a"})
     EXPECT_EQ(instead_of(FilesOf::model, missing), "there is no such directory");
   EXPECT_EQ(model("model.safetensors"),

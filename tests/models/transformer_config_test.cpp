@@ -149,7 +149,7 @@ TEST(TransformerConfig, IdentityHasWhatTheKindOfScalingReads) {
                   Pair("RotaryScaling::beta_fast", "32"), Pair("RotaryScaling::beta_slow", "1"),
                   Pair("RotaryScaling::attention_factor", "1.1386294")));
   c.rotary_scaling.truncate = false;
-  EXPECT_THAT(facts(), Contains(Pair("RotaryScaling::truncate", "false")));
+  EXPECT_THAT(facts(), testing::Contains(Pair("RotaryScaling::truncate", "false")));
   c.rotary_scaling = {};
   EXPECT_THAT(facts(), IsEmpty());
   c.add_qkv_bias = true;

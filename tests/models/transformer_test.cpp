@@ -306,11 +306,12 @@ TEST(Transformer, ParametersHaveTheirDocumentedNames) {
                 "attention.value.bias", "attention.output.weight", "mlp_norm.weight",
                 "mlp.gate.weight", "mlp.up.weight", "mlp.down.weight"}));
   EXPECT_EQ(names_of_block(small_qwen3()),
-            (std::vector<std::string>{"attention_norm.weight", "attention.query.weight",
-                                      "attention.key.weight", "attention.value.weight",
-                                      "attention.query_norm.weight", "attention.key_norm.weight",
-                                      "attention.output.weight", "mlp_norm.weight",
-                                      "mlp.gate.weight", "mlp.up.weight", "mlp.down.weight"}));
+            (std::vector<std::string>{
+                "attention_norm.weight", "attention.query.weight", "attention.key.weight",
+                "attention.value.weight", "attention.query.bias", "attention.key.bias",
+                "attention.value.bias", "attention.query_norm.weight", "attention.key_norm.weight",
+                "attention.output.weight", "attention.output.bias", "mlp_norm.weight",
+                "mlp.gate.weight", "mlp.up.weight", "mlp.down.weight"}));
 }
 
 TEST(Transformer, BadConfigurationsAreRejectedWithEveryProblem) {

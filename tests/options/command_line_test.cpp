@@ -345,7 +345,8 @@ TEST(Nearest, FindsTyposAndPartsButNothingFarAway) {
   EXPECT_EQ(nearest("--tensor-model", names), "--tensor-model-parallel-size");
   EXPECT_EQ(nearest("--colour", names), "");
   EXPECT_EQ(nearest("--x", names), "");
-  EXPECT_EQ(nearest("--rl", names), "");
+  EXPECT_EQ(nearest("--rl", names), "--lr") << "two letters are swapped";
+  EXPECT_EQ(nearest("--ar", {"--lora"}), "");
   EXPECT_EQ(nearest("--l", names), "--lr");
 }
 

@@ -102,7 +102,9 @@ std::string page_text() {
 TEST(ForeignNames, ThePageOfWhatIsMissingNamesEachThing) {
   const std::string page = page_text();
   for (const ForeignName& entry : foreign_names())
-    if (entry.missing) EXPECT_THAT(page, HasSubstr("`--" + words_of(entry.names).front() + "`"));
+    if (entry.missing) {
+      EXPECT_THAT(page, HasSubstr("`--" + words_of(entry.names).front() + "`"));
+    }
 }
 
 TEST(ForeignNames, AWordBehindTheValuesOfAForeignOptionIsStillAMistake) {

@@ -198,7 +198,7 @@ TEST(SafetensorsDirectory, RefusesAnIndexThatDoesNotFitItsFiles) {
   EXPECT_THAT(says(index_of({{"a", x}, {"b", "z"}, {"c", "w"}})),
               HasSubstr("names files that are missing: w, z"));
   EXPECT_EQ(says(index_of({{"a", x}, {"b", x}})), "");  // a model that needs b says so
-  EXPECT_THAT(open_directory(folder.path()).absent, ElementsAre("b"));
+  EXPECT_THAT(open_directory(folder.path()).absent, testing::ElementsAre("b"));
   EXPECT_THAT(says(index_of({{"a", y}, {"b", x}})),
               HasSubstr("tensor a is said to be in y.safetensors but is in x.safetensors"));
   EXPECT_THAT(says(index_of({{"a", "both.safetensors"}})),
@@ -237,9 +237,10 @@ TEST(SafetensorsDirectory, SaysWhatElseIsThere) {
   };
   EXPECT_THAT(says(folder.path()), HasSubstr("has neither model.safetensors nor "));
   EXPECT_THAT(says(folder / "none"), HasSubstr("there is no such directory"));
-  EXPECT_THAT(says(folder.write("x", "")), HasSubstr("is a file; the directory around it"));
+  EXPECT_THAT(says(folder.write("x", "")),
+              HasSubstr("this is a file; give the directory around it"));
   folder.write("pytorch_model.bin", "");
-  EXPECT_THAT(says(folder.path()), HasSubstr("pytorch_model.bin, which is not read"));
+  EXPECT_THAT(says(folder.path()), HasSubstr("pytorch_model.bin, which is pickled and not read"));
 }
 
 }  // namespace

@@ -56,8 +56,8 @@ constexpr OtherFile table[] = {
     {FilesOf::model, "flax_model*.msgpack", "weights of Flax", as_safetensors},
     {FilesOf::model, "*.onnx", "a model of ONNX", "take the model that it was made from"},
     {FilesOf::model, "checkpoint.h5", "a step of a run of trireme",
-     "give the run's directory, around it, to --load"},
-    {FilesOf::model, "step-*", "a step of a run of trireme", "give this directory to --load"},
+     "load the run's directory, around it, as a checkpoint"},
+    {FilesOf::model, "step-*", "a step of a run of trireme", "load this directory as a checkpoint"},
     {FilesOf::model, "snapshots", "the cache of a model of the hub",
      "give the directory snapshots/REVISION inside of it"},
     {FilesOf::model, "*.ckpt", "which is pickled and not read", as_safetensors},
@@ -132,9 +132,8 @@ std::string of_missing(FilesOf wanted, const std::string& path) {
   if (wanted == FilesOf::tokens) return "";
   if (!is_like_a_model_of_the_hub(path)) return "there is no such directory";
   return str(
-      "there is no such directory; if it is a model of the hub, download it first: hf "
-      "download ",
-      path, " --local-dir ", name_of(path));
+      "there is no such directory; if it is a model of the hub, download it first: hf download ",
+      path, ", which prints its directory");
 }
 
 /// Of a file where a directory is wanted.

@@ -176,17 +176,22 @@ Normalizer::Memory Normalizer::make_memory() const {
 std::string_view Normalizer::changed(const Step& step, std::string_view text,
                                      Memory& memory) const {
   using Kind = NormalizerStep::Kind;
-  if (step.form != nullptr) return step.form->apply(text, memory.next);
   const auto& [kind, pattern, content] = step.definition;
-  if (kind == Kind::strip_left) {
-    const std::size_t bytes = leading_white_space(text);
-    if (bytes > 0) memory.left_out_beginning = true;
-    return text.substr(bytes);
-  }
-  if (kind == Kind::strip_right) return text.substr(0, text.size() - trailing_white_space(text));
   std::string& out = memory.next;
   out.clear();
   switch (kind) {
+    case Kind::nfc:
+    case Kind::nfd:
+    case Kind::nfkc:
+    case Kind::nfkd:
+      return step.form->apply(text, out);
+    case Kind::strip_left: {
+      const std::size_t bytes = leading_white_space(text);
+      if (bytes > 0) memory.left_out_beginning = true;
+      return text.substr(bytes);
+    }
+    case Kind::strip_right:
+      return text.substr(0, text.size() - trailing_white_space(text));
     case Kind::prepend:
       out.append(content).append(text);
       break;
@@ -201,7 +206,7 @@ std::string_view Normalizer::changed(const Step& step, std::string_view text,
     case Kind::lowercase:
       append_lower_case(text, out);
       break;
-    default:
+    case Kind::alphabet:
       append_in_alphabet(text, out);
   }
   return out;

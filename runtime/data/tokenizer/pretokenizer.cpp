@@ -16,9 +16,11 @@ bool are_one(Behavior behavior, bool is_match, bool next_is_match) {
       return is_match && !next_is_match;
     case Behavior::contiguous:
       return is_match == next_is_match;
-    default:
+    case Behavior::isolated:
+    case Behavior::removed:
       return false;
   }
+  return false;
 }
 
 }  // namespace
@@ -56,6 +58,7 @@ void Pretokenizer::run(std::size_t step, const Piece& piece, Memory& memory, Tak
     case Kind::prepend:
     case Kind::prepend_first:
     case Kind::mark:
+    case Kind::alphabet:
       return run(step + 1, changed(step, piece, memory), memory, take);
   }
 }

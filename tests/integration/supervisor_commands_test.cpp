@@ -22,7 +22,9 @@ TEST_F(SupervisorCommands, NeverRestartsAConfigurationThatCannotRun) {
   start("", trainer, "--pp 7");
   EXPECT_EQ(wait(), 64) << output();
   EXPECT_THAT(causes(), ElementsAre("configuration"));
-  EXPECT_THAT(output(), HasSubstr("this configuration cannot run"));
+  EXPECT_THAT(
+      output(),
+      HasSubstr("the configuration cannot run: --tensor-model-parallel-size 2 x --pipeline-"));
   EXPECT_THAT(output(), HasSubstr("the last output is in "));
   expect_nothing_left();
 }

@@ -101,7 +101,7 @@ TEST_F(HfShow, NeedsADirectory) {
   const Outcome shown =
       run_shell(TRIREME_BIN_DIR "/trireme hf show " + folder_ / "no", log_ / "output");
   EXPECT_EQ(shown.exit_code, 64);
-  EXPECT_THAT(shown.output, HasSubstr("/no: no such directory"));
+  EXPECT_THAT(shown.output, HasSubstr("/no: there is no such directory"));
 }
 
 }  // namespace

@@ -216,7 +216,7 @@ TEST_F(Stopping, MetricsInAFileOfSomethingElseAreRefused) {
   std::ofstream(notes) << "my notes\n";
   const auto job = start(str("--train-iters 2 --metrics ", notes));
   EXPECT_EQ(job->wait(), 64) << output();
-  EXPECT_THAT(output(), HasSubstr("--metrics " + notes + ": what is at byte 0 is not a"));
+  EXPECT_THAT(output(), HasSubstr("--metrics " + notes + ": exists, and is not a file of metrics"));
   EXPECT_EQ(read_text(notes), "my notes\n");
 }
 

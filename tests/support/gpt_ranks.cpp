@@ -110,12 +110,15 @@ void train_gpt(const job::StartedRank& rank, const std::string& options) {
 std::string train_gpt_on_threads(int ranks, const std::string& options, const Decorate& decorate) {
   std::string failure;
   ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
   try {
     run_ranks(ranks, "--device cpu " + options, decorate);
   } catch (const std::exception& error) {
     failure = error.what();
   }
-  std::string printed = ::testing::internal::GetCapturedStdout();
+  // The log of a job that does not train goes to stderr.
+  std::string printed = ::testing::internal::GetCapturedStderr();
+  printed += ::testing::internal::GetCapturedStdout();
   require(failure.empty(), ranks, " ranks, ", options, ":\n", failure, "\n", printed);
   return printed;
 }

@@ -41,14 +41,14 @@ TEST(MixedPrecision, TheLossCurveFollowsThatOfF32) {
   TrainingHarness harness(twenty);
   for (const std::string& model : {gpt, llama}) {
     SCOPED_TRACE(model);
-    // Without a warm-up, the first steps of any two roundings lead far apart.
-    const std::string options = model + adamw + "--lr-warmup-iters 2 --micro-batch-size 8 ";
+    // With a rate of 3e-3 one batch has a gradient 25 times as long as others: its loss differs.
+    const std::string options = model + "--optimizer adamw --lr 2e-3 --micro-batch-size 8 ";
     const TrainingRun wide = harness.train(ranks_as_threads(1), options);
     const TrainingRun half = harness.train(ranks_as_threads(1), options + "--bf16");
     EXPECT_THAT(harness.output(), HasSubstr("bf16: "));
     const Difference d = compare(wide, half);
     fmt::print("# {}: bf16 from f32: {}\n", model, describe(d));
-    EXPECT_LT(largest_loss_difference(half, wide), 1e-2);
+    EXPECT_LT(largest_loss_difference(half, wide), 5e-3);
     EXPECT_LT(std::abs(half.steps[0].loss / wide.steps[0].loss - 1), 5e-4);
     EXPECT_LT(d.gradient, 0.03);
     EXPECT_GT(d.gradient, 1e-4);  // it really is bf16

@@ -69,7 +69,7 @@ int data_prepare(int argc, char** argv) {
                       "Converts text to tokens, and writes PREFIX.bin, PREFIX.idx and PREFIX.json, "
                       "which says of which tokenizer they are. Inputs are text files (a file is a "
                       "document) and files of JSON lines (a line is a document), also compressed "
-                      "by gzip or zstd, and pipes.");
+                      "by gzip, bzip2, xz or zstd, and pipes.");
   command.list("--input", options.inputs, "FILE...",
                "files and pipes to convert; -: standard input");
   command.text("--output", options.prefix, "PREFIX",

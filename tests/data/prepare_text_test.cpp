@@ -148,6 +148,59 @@ TEST_F(PrepareText, ReadsGzipAndZstdByTheirContent) {
                                                        "third fourth", big, big, "fifth"}));
 }
 
+/// Text that hardly becomes smaller.
+std::string noise(std::size_t bytes) {
+  std::string text;
+  for (std::uint32_t x = 1; text.size() < bytes; x = x * 1664525 + 1013904223)
+    text += static_cast<char>('a' + x / (1u << 24) % 26);
+  return text;
+}
+
+TEST_F(PrepareText, ReadsBzip2AndXzByTheirContent) {
+  const std::string lines = "{\"text\": \"a\"}\n{\"text\": \"b\"}\n", big = noise(1'500'000);
+  const std::string padding(4, '\0');
+  for (std::string (*const packed)(std::string_view) :
+       {+[](std::string_view text) { return bzip2(text); },
+        +[](std::string_view text) { return xz(text); }}) {
+    prepare({folder_.write("a.jsonl.bz2", packed(lines)), folder_.write("b", packed(lines)),
+             folder_.write("c.jsonl.xz", packed("{\"text\": \"c\"}")),
+             folder_.write("d", packed("first ") + packed("") + packed("second") + padding),
+             folder_.write("e", packed("") + packed("third")), folder_.write("f", packed(big)),
+             folder_.write("g", packed(big) + packed(big))});
+    EXPECT_TRUE(documents() == (std::vector<std::string>{"a", "b", "a", "b", "c", "first second",
+                                                         "third", big, big + big}));
+  }
+}
+
+TEST_F(PrepareText, NamesTruncatedAndDamagedBzip2AndXzFiles) {
+  const std::string text = noise(600'000);
+  for (const auto& [kind, packed] : {std::pair("bzip2", bzip2(text)), std::pair("xz", xz(text))}) {
+    const std::size_t all = packed.size();
+    for (const std::size_t cut : {std::size_t{1}, std::size_t{11}, std::size_t{300'000}, all - 12})
+      EXPECT_EQ(refusal({folder_.write("a", packed.substr(0, all - cut))}),
+                str("a: ", kind, " data is truncated: it ends at byte ", all - cut));
+    for (const std::size_t at : {std::size_t{40}, std::size_t{9'000}, std::size_t{200'000}}) {
+      std::string wrong = packed;
+      wrong[at] = static_cast<char>(wrong[at] ^ 4);
+      EXPECT_THAT(refusal({folder_.write("a", wrong)}),
+                  testing::AllOf(testing::StartsWith(str("a: ", kind, " data is damaged before ")),
+                                 testing::EndsWith(": a block or its checksum is wrong")));
+    }
+    const std::string more = "more of another kind";
+    EXPECT_EQ(refusal({folder_.write("a", packed + more)}),
+              str("a: ", kind, " data is damaged before byte ", all + more.size(),
+                  ": no stream begins here"));
+  }
+  EXPECT_EQ(refusal({folder_.write("a.xz", xz(""))}), "a.xz: is empty; leave it out");
+}
+
+TEST_F(PrepareText, SaysHowToReadXzFilesOfLargeDictionaries) {
+  EXPECT_EQ(prepare({folder_.write("a", xz("text", 1 << 27))}).text_bytes, 4);
+  EXPECT_EQ(message_of(folder_, [&] { prepare({folder_.write("a", xz("text", 1 << 28))}); }),
+            "a: needs a dictionary over 128 MiB; give its text through a pipe: xz -dc FILE with "
+            "PrepareOptions::inputs -");
+}
+
 TEST_F(PrepareText, ZeroBytesBehindAMemberOfGzipArePadding) {
   const std::string few(3, '\0'), many(600'000, '\0');  // several reads
   prepare({folder_.write("a", gzip("one") + few), folder_.write("b", gzip("two") + many),
@@ -309,8 +362,12 @@ TEST_F(PrepareText, RefusesWhatIsNoTextUnlessItIsAskedFor) {
                      testing::HasSubstr("PrepareOptions::format text")));
   const std::string packed = folder_.write("b.gz", gzip("\xfd\x37zXZ\0\0\4"s));
   EXPECT_THAT(refusal({packed}), testing::StartsWith("b.gz: is xz data"));
-  const std::string page = folder_.write("c.jsonl.gz", "<html>not found</html>");
-  EXPECT_THAT(refusal({page}), testing::StartsWith("c.jsonl.gz: is no gzip or zstd data"));
+  EXPECT_THAT(refusal({folder_.write("b.xz", xz("PAR1\x15\0"s))}),
+              testing::StartsWith("b.xz: is a parquet file"));
+  for (const std::string& name : {"c.jsonl.gz"s, "c.txt.bz2"s, "c.xz"s, "c.zst"s})
+    EXPECT_THAT(refusal({folder_.write(name, "<html>not found</html>")}),
+                testing::StartsWith(str(name, ": is not compressed, though its name ends in ",
+                                        name.substr(name.rfind('.')))));
   options_.format = TextFormat::text;
   EXPECT_EQ(prepare({zip}).text_bytes, 8);
 }

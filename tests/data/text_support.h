@@ -1,5 +1,5 @@
-// What tests of text have in common: a tokenizer that adds 2 to each byte, and compressed files
-// that hold their text as it is.
+// What tests of text have in common: a tokenizer that adds 2 to each byte, and compressed files,
+// of which gzip and zstd hold their text as it is.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,9 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <bzlib.h>
+#include <lzma.h>
 
 #include "trireme/core/error.h"
 
@@ -88,6 +91,34 @@ inline std::string zstd(std::string_view text) {
     out += little_endian(block.size() << 3 | (last ? 1u : 0u), 3);
     out += block;
   }
+  return out;
+}
+
+/// A stream of bzip2, in blocks of 100 kB.
+inline std::string bzip2(std::string_view text) {
+  std::string from(text), out(text.size() + text.size() / 100 + 600, '\0');
+  auto bytes = static_cast<unsigned>(out.size());
+  require(::BZ2_bzBuffToBuffCompress(out.data(), &bytes, from.data(),
+                                     static_cast<unsigned>(from.size()), 1, 0, 0) == BZ_OK,
+          "bzip2");
+  out.resize(bytes);
+  return out;
+}
+
+/// A stream of xz whose dictionary has `dictionary` bytes.
+inline std::string xz(std::string_view text, std::uint32_t dictionary = 1 << 20) {
+  lzma_options_lzma options;
+  require(!::lzma_lzma_preset(&options, 0), "xz");
+  options.dict_size = dictionary;
+  lzma_filter filters[] = {{LZMA_FILTER_LZMA2, &options}, {LZMA_VLI_UNKNOWN, nullptr}};
+  std::string out(::lzma_stream_buffer_bound(text.size()), '\0');
+  std::size_t bytes = 0;
+  require(::lzma_stream_buffer_encode(filters, LZMA_CHECK_CRC64, nullptr,
+                                      reinterpret_cast<const std::uint8_t*>(text.data()),
+                                      text.size(), reinterpret_cast<std::uint8_t*>(out.data()),
+                                      &bytes, out.size()) == LZMA_OK,
+          "xz");
+  out.resize(bytes);
   return out;
 }
 

@@ -76,6 +76,8 @@ const std::vector<Package> packages = {
     {"utf8proc", {"utf8proc"}, "runtime/data/tokenizer/", 1},
     {"nlohmann-json", {"nlohmann/"}, "runtime/core/", 1},
     {"zlib", {"zlib.h"}, "runtime/data/prepare/", 1},
+    {"bzip2", {"bzlib.h"}, "runtime/data/prepare/", 1},
+    {"liblzma", {"lzma.h"}, "runtime/data/prepare/", 1},
     {"zstd", {"zstd.h"}, "runtime/data/prepare/", 1},
 };
 

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
+#include <tuple>
 #include <utility>
 
+#include <bzlib.h>
+#include <lzma.h>
 #include <zlib.h>
 #include <zstd.h>
 #include <zstd_errors.h>
@@ -31,32 +35,109 @@ class Plain final : public TextStream {
   std::string_view rest_;
 };
 
-/// One or more members (RFC 1952), as gzip, pigz and bgzip write them; zero bytes behind one are
-/// padding, as of tapes and blocks.
-class Gzip final : public TextStream {
- public:
-  explicit Gzip(InputFile& file) : file_(file) {
+/// What a step of a decompressor has come to: the end of a stream, or why there is none.
+struct Step {
+  bool ended = false;
+  std::string damage = {};   // what is wrong with the data
+  std::string refusal = {};  // "has ...": why sound data is not read
+};
+
+/// Members (RFC 1952), as gzip, pigz and bgzip write them.
+struct GzipCodec {
+  static constexpr const char* kind = "gzip";
+  z_stream state{};
+
+  bool start() {
     constexpr int gzip_only = 16;
-    require(::inflateInit2(&state_, MAX_WBITS + gzip_only) == Z_OK, "zlib: no memory");
+    return ::inflateInit2(&state, MAX_WBITS + gzip_only) == Z_OK;
   }
-  ~Gzip() override { ::inflateEnd(&state_); }
-  Gzip(const Gzip&) = delete;
-  Gzip& operator=(const Gzip&) = delete;
+  bool restart() { return ::inflateReset(&state) == Z_OK; }
+  Step step() {
+    const int result = ::inflate(&state, Z_NO_FLUSH);
+    if (result == Z_STREAM_END) return {.ended = true};
+    if (result == Z_OK || result == Z_BUF_ERROR) return {};
+    return {.damage = state.msg == nullptr ? ::zError(result) : state.msg};
+  }
+  void end() { ::inflateEnd(&state); }
+};
+
+/// Streams, as bzip2, pbzip2 and lbzip2 write them.
+struct Bzip2Codec {
+  static constexpr const char* kind = "bzip2";
+  bz_stream state{};
+
+  bool start() { return ::BZ2_bzDecompressInit(&state, 0, 0) == BZ_OK; }
+  bool restart() {
+    const bz_stream places = state;
+    end();
+    state = {};
+    if (!start()) return false;
+    std::tie(state.next_in, state.avail_in) = std::tie(places.next_in, places.avail_in);
+    std::tie(state.next_out, state.avail_out) = std::tie(places.next_out, places.avail_out);
+    return true;
+  }
+  Step step() {
+    const int result = ::BZ2_bzDecompress(&state);
+    if (result == BZ_STREAM_END) return {.ended = true};
+    if (result == BZ_OK) return {};
+    if (result == BZ_MEM_ERROR) throw std::bad_alloc();
+    return {.damage = result == BZ_DATA_ERROR_MAGIC ? "no stream begins here"
+                                                    : "a block or its checksum is wrong"};
+  }
+  void end() { ::BZ2_bzDecompressEnd(&state); }
+};
+
+/// Streams, as xz and pixz write them.
+struct XzCodec {
+  static constexpr const char* kind = "xz";
+  lzma_stream state = LZMA_STREAM_INIT;
+
+  bool start() {
+    constexpr std::uint64_t most_memory = 129 << 20;  // a dictionary of 128 MiB, as zstd's window
+    return ::lzma_stream_decoder(&state, most_memory, 0) == LZMA_OK;
+  }
+  bool restart() { return start(); }
+  Step step() {
+    const lzma_ret result = ::lzma_code(&state, LZMA_RUN);
+    if (result == LZMA_STREAM_END) return {.ended = true};
+    if (result == LZMA_OK) return {};
+    if (result == LZMA_MEM_ERROR) throw std::bad_alloc();
+    if (result == LZMA_OPTIONS_ERROR) return {.refusal = "has a filter that liblzma does not know"};
+    if (result == LZMA_MEMLIMIT_ERROR)
+      return {.refusal =
+                  "needs a dictionary over 128 MiB; give its text through a pipe: xz -dc "
+                  "FILE with PrepareOptions::inputs -"};
+    return {.damage = result == LZMA_FORMAT_ERROR ? "no stream begins here"
+                                                  : "a block or its checksum is wrong"};
+  }
+  void end() { ::lzma_end(&state); }
+};
+
+/// One or more streams of a kind; zero bytes behind one are padding, as of tapes and blocks.
+template <class Codec>
+class Streams final : public TextStream {
+ public:
+  explicit Streams(InputFile& file) : file_(file) {
+    require(codec_.start(), Codec::kind, ": no memory");
+  }
+  ~Streams() override { codec_.end(); }
+  Streams(const Streams&) = delete;
+  Streams& operator=(const Streams&) = delete;
 
   Index read(char* out, Index most) override {
-    state_.next_out = reinterpret_cast<Bytef*>(out);
-    state_.avail_out = static_cast<uInt>(std::min(most, most_at_once));
-    const uInt wanted = state_.avail_out;
-    while (state_.avail_out == wanted && has_more()) {
+    const Index wanted = std::min(most, most_at_once);
+    state_.next_out = reinterpret_cast<decltype(state_.next_out)>(out);
+    state_.avail_out = static_cast<unsigned>(wanted);
+    while (static_cast<Index>(state_.avail_out) == wanted && has_more()) {
       if (std::exchange(ended_, false))
-        require(::inflateReset(&state_) == Z_OK, "zlib: cannot be reset");
-      const int result = ::inflate(&state_, Z_NO_FLUSH);
-      ended_ = result == Z_STREAM_END;
-      require(ended_ || result == Z_OK || result == Z_BUF_ERROR, file_.name(),
-              ": gzip data is damaged before byte ", file_.position(), ": ",
-              state_.msg == nullptr ? ::zError(result) : state_.msg);
+        require(codec_.restart(), Codec::kind, ": cannot be started again");
+      const Step step = codec_.step();
+      require(step.refusal.empty(), file_.name(), ": ", step.refusal);
+      require(step.damage.empty(), file_.name(), ": ", Codec::kind, " data is damaged before byte ",
+              file_.position(), ": ", step.damage);
+      ended_ = step.ended;
     }
-    return static_cast<Index>(wanted - state_.avail_out);
+    return wanted - static_cast<Index>(state_.avail_out);
   }
 
  private:
@@ -69,18 +150,20 @@ class Gzip final : public TextStream {
         --state_.avail_in;
       if (state_.avail_in > 0) return true;
       const std::string_view bytes = file_.next();
-      require(!bytes.empty() || ended_, file_.name(), ": gzip data is truncated: it ends at byte ",
-              file_.position());
+      require(!bytes.empty() || ended_, file_.name(), ": ", Codec::kind,
+              " data is truncated: it ends at byte ", file_.position());
       if (bytes.empty()) return false;
-      // zlib does not write to its input.
-      state_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-      state_.avail_in = static_cast<uInt>(bytes.size());
+      // No decompressor writes to its input.
+      char* const begin = const_cast<char*>(bytes.data());
+      state_.next_in = reinterpret_cast<decltype(state_.next_in)>(begin);
+      state_.avail_in = static_cast<unsigned>(bytes.size());
     }
   }
 
   InputFile& file_;
-  z_stream state_{};
-  bool ended_ = false;  // a member has
+  Codec codec_;
+  decltype(codec_.state)& state_ = codec_.state;
+  bool ended_ = false;  // a stream has
 };
 
 /// One or more frames (RFC 8878), skippable ones among them.
@@ -124,20 +207,55 @@ class Zstd final : public TextStream {
   bool open_frame_ = false, flushing_ = false;
 };
 
-/// pzstd begins with one.
-bool begins_skippable_frame(std::string_view text) {
-  constexpr std::string_view behind_first = "\x2a\x4d\x18";
-  return text.size() >= 4 && (text[0] & 0xf0) == 0x50 && text.substr(1, 3) == behind_first;
+template <class Stream>
+std::unique_ptr<TextStream> open_as(InputFile& file) {
+  return std::make_unique<Stream>(file);
 }
+
+/// A format that is read.
+struct Compression {
+  const char* ending;  // of a file's name
+  bool (*begins)(std::string_view text);
+  std::unique_ptr<TextStream> (*open)(InputFile& file);
+};
+
+bool begins_gzip(std::string_view text) { return text.starts_with("\x1f\x8b"); }
+bool begins_bzip2(std::string_view text) {
+  constexpr std::string_view block = "1AY&SY", end = "\x17\x72\x45\x38\x50\x90";
+  return text.starts_with("BZh") && text.size() >= 4 &&
+         (text.substr(4).starts_with(block) || text.substr(4).starts_with(end));
+}
+bool begins_xz(std::string_view text) {
+  return text.starts_with(std::string_view("\xfd\x37zXZ\0", 6));
+}
+/// pzstd begins with a skippable frame.
+bool begins_zstd(std::string_view text) {
+  constexpr std::string_view frame = "\x28\xb5\x2f\xfd", skippable = "\x2a\x4d\x18";
+  return text.starts_with(frame) ||
+         (text.size() >= 4 && (text[0] & 0xf0) == 0x50 && text.substr(1, 3) == skippable);
+}
+
+constexpr std::size_t longest_beginning = 10;
+constexpr Compression compressions[] = {
+    {".gz", begins_gzip, open_as<Streams<GzipCodec>>},
+    {".bz2", begins_bzip2, open_as<Streams<Bzip2Codec>>},
+    {".xz", begins_xz, open_as<Streams<XzCodec>>},
+    {".zst", begins_zstd, open_as<Zstd>},
+};
 
 }  // namespace
 
 std::unique_ptr<TextStream> open_text(InputFile& file) {
-  constexpr std::string_view gzip = "\x1f\x8b", zstd = "\x28\xb5\x2f\xfd";
-  const std::string_view begin = file.peek(zstd.size());
-  if (begin.starts_with(gzip)) return std::make_unique<Gzip>(file);
-  if (begin.starts_with(zstd) || begins_skippable_frame(begin)) return std::make_unique<Zstd>(file);
+  const std::string_view begin = file.peek(longest_beginning);
+  for (const Compression& each : compressions)
+    if (each.begins(begin)) return each.open(file);
   return std::make_unique<Plain>(file);
+}
+
+std::string_view compressed_ending(std::string_view name) {
+  for (const Compression& each : compressions)
+    if (name.ends_with(each.ending)) return each.ending;
+  return "";
 }
 
 }  // namespace trireme::data

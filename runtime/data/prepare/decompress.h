@@ -1,9 +1,9 @@
-// TextStream: the text of a file, which may be compressed by gzip or zstd, recognised by how it
-// begins.
+// TextStream: the text of a file, which may be compressed by gzip, bzip2, xz or zstd, recognised by
+// how it begins.
 #pragma once
 
 #include <memory>
-#include <string>
+#include <string_view>
 
 #include "runtime/data/prepare/input_file.h"
 
@@ -20,5 +20,8 @@ class TextStream {
 
 /// `file` is borrowed.
 std::unique_ptr<TextStream> open_text(InputFile& file);
+
+/// The end of a file's name that says how it is compressed, such as ".gz"; "" where none does.
+std::string_view compressed_ending(std::string_view name);
 
 }  // namespace trireme::data

@@ -20,7 +20,7 @@ bool ends_with_any(const std::string& name, std::initializer_list<const char*> e
 
 /// By the name, without that of a compression.
 bool is_named_json(std::string name) {
-  if (ends_with_any(name, {".gz", ".zst"})) name.resize(name.rfind('.'));
+  name.resize(name.size() - compressed_ending(name).size());
   return ends_with_any(name, {".jsonl", ".ndjson", ".json"});
 }
 
@@ -44,9 +44,9 @@ void require_text(const std::string& input, const InputFile& file, const TextStr
   const std::string other = other_format(begin, input == "-" ? "FILE" : input);
   require(other.empty(), name, ": is ", other,
           "; PrepareOptions::format text takes its bytes as they are");
-  require(stream.is_compressed() || !ends_with_any(name, {".gz", ".zst"}), name,
-          ": is no gzip or zstd data, as its name says; PrepareOptions::format text takes it as "
-          "it is");
+  const std::string_view ending = compressed_ending(name);
+  require(stream.is_compressed() || ending.empty(), name, ": is not compressed, though its name ",
+          "ends in ", ending, "; PrepareOptions::format text takes it as it is");
 }
 
 }  // namespace

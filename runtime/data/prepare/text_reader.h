@@ -26,7 +26,7 @@ struct TextBatch {
   Index position = 0;  // bytes of all files that have been read so far
 };
 
-/// Looks at how a file begins, within gzip and zstd too: what is no text would become a corpus of
+/// Looks at how a file begins, within compressed data too: what is no text would become a corpus of
 /// rubbish without a word. Throws: Error that says what it is, or as reading it does.
 void require_text(const std::string& path);
 

@@ -35,11 +35,19 @@ const Subcommand* find(const std::vector<Subcommand>& commands, const Words& wor
   return found;
 }
 
-/// The second words of the commands that begin with `first`.
+/// Returns the commands that begin with the first of `words`; all commands where there is none.
+std::vector<Subcommand> related(const std::vector<Subcommand>& commands, const Words& words) {
+  std::vector<Subcommand> found;
+  for (const Subcommand& command : commands)
+    if (words.empty() || command.words[0] == words[0]) found.push_back(command);
+  return found;
+}
+
+/// Returns the second words of the commands that begin with `first`.
 Words second_words(const std::vector<Subcommand>& commands, const std::string& first) {
   Words found;
-  for (const Subcommand& command : commands)
-    if (command.words.size() == 2 && command.words[0] == first) found.push_back(command.words[1]);
+  for (const Subcommand& command : related(commands, {first}))
+    if (command.words.size() == 2) found.push_back(command.words[1]);
   return found;
 }
 
@@ -82,15 +90,17 @@ int dispatch(const std::vector<Subcommand>& commands, int argc, char** argv, std
     const auto end = words.begin() + std::min<std::ptrdiff_t>(std::ssize(words), 2);
     return std::find(words.begin(), end, option) != end;
   };
+  const std::vector<Subcommand> meant = related(commands, words);
   if (asks_for("--help") || asks_for("-h")) {
-    out << usage(commands);
+    out << usage(meant.empty() ? commands : meant);
     return exit_code(ExitCode::success);
   }
   if (asks_for("--version")) {
     out << "trireme " << version() << '\n';
     return exit_code(ExitCode::success);
   }
-  errors << "trireme: " << mistake(commands, words) << "\n\n" << usage(commands);
+  errors << "trireme: " << mistake(commands, words) << '\n'
+         << (meant.empty() ? "`trireme --help` lists all commands\n" : '\n' + usage(meant));
   return exit_code(ExitCode::configuration);
 }
 

@@ -11,7 +11,9 @@
 namespace trireme {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 std::string first_word(int argc, char** argv) { return argc > 1 ? argv[1] : ""; }
@@ -68,20 +70,31 @@ TEST(Dispatch, SuggestsTheNearestCommand) {
     const Result result = call(c.words);
     EXPECT_EQ(result.code, static_cast<int>(ExitCode::configuration));
     EXPECT_THAT(result.errors, StartsWith(c.message));
-    EXPECT_THAT(result.errors, HasSubstr("  trireme plan MODEL\n"));
     EXPECT_EQ(result.output, "");
   }
 }
 
+TEST(Dispatch, ListsAfterAMistakeWhatMayBeMeant) {
+  const std::string plan = "  trireme plan MODEL\n", list = "  trireme checkpoint list DIR\n";
+  EXPECT_THAT(call({}).errors, AllOf(HasSubstr(plan), HasSubstr(list)));
+  EXPECT_THAT(call({"checkpoint", "lst"}).errors, AllOf(HasSubstr(list), Not(HasSubstr(plan))));
+  EXPECT_EQ(call({"zzzzzzzz"}).errors,
+            "trireme: unknown command 'zzzzzzzz'\n`trireme --help` lists all commands\n");
+}
+
 TEST(Dispatch, PrintsUsageAndVersionWhenAsked) {
   for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"--help"}, {"-h"}, {"checkpoint", "--help"}}) {
+       {std::vector<std::string>{"--help"}, {"-h"}, {"checkpoint", "--help"}, {"zzz", "-h"}}) {
     const Result help = call(words);
     EXPECT_EQ(help.code, 0);
     EXPECT_EQ(help.errors, "");
     EXPECT_THAT(help.output, StartsWith("Usage: trireme COMMAND"));
-    EXPECT_THAT(help.output, HasSubstr("  trireme plan MODEL\n      what a layout costs\n"));
     EXPECT_THAT(help.output, HasSubstr("  trireme checkpoint show DIR [--step N]\n"));
+    const auto plan = HasSubstr("  trireme plan MODEL\n      what a layout costs\n");
+    if (words[0] == "checkpoint")
+      EXPECT_THAT(help.output, Not(plan)) << "only commands that begin so";
+    else
+      EXPECT_THAT(help.output, plan);
   }
   const Result result = call({"--version"});
   EXPECT_EQ(result.code, 0);

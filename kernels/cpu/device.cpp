@@ -10,9 +10,9 @@
 #include "trireme/core/error.h"
 
 #include "kernels/cpu/cpu_device.h"
-#include "kernels/cpu/free_memory.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/strided.h"
+#include "runtime/core/process/free_memory.h"
 
 namespace trireme {
 
@@ -69,7 +69,7 @@ Buffer CpuDevice::allocate(Index bytes) {
   }
 }
 
-Index CpuDevice::free_bytes() const { return free_memory(""); }
+Index CpuDevice::free_bytes() const { return free_memory(); }
 
 std::unique_ptr<Stream> CpuDevice::make_stream() { return std::make_unique<CpuStream>(*this); }
 std::unique_ptr<Event> CpuDevice::make_event() { return std::make_unique<CpuEvent>(); }

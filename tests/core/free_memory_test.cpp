@@ -1,5 +1,5 @@
 // Free memory of a host, read from trees of files as systems and containers have them.
-#include "kernels/cpu/free_memory.h"
+#include "runtime/core/process/free_memory.h"
 
 #include <filesystem>
 
@@ -7,7 +7,7 @@
 
 #include "tests/support/scratch_directory.h"
 
-namespace trireme::kernels {
+namespace trireme {
 namespace {
 
 /// A host with 1000 KiB available.
@@ -93,7 +93,7 @@ TEST_F(FreeMemory, IsNotThatOfAnotherControllersGroup) {
   EXPECT_EQ(bytes(), available);
 }
 
-TEST(FreeMemoryOfThisHost, IsPositive) { EXPECT_GT(free_memory(""), 1 << 20); }
+TEST(FreeMemoryOfThisHost, IsPositive) { EXPECT_GT(free_memory(), 1 << 20); }
 
 }  // namespace
-}  // namespace trireme::kernels
+}  // namespace trireme

@@ -1,7 +1,7 @@
 // A limit at any level holds for all levels below it, so all levels are read. What cannot be read
 // is not a limit: a container sees its own group at the mount point under another path than /proc
 // names, and nothing of those above.
-#include "kernels/cpu/free_memory.h"
+#include "runtime/core/process/free_memory.h"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@
 
 #include <unistd.h>
 
-namespace trireme::kernels {
+namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
@@ -114,4 +114,4 @@ Index free_memory(const std::string& root) {
   return std::min(free_in_system(root), free_in_groups(root));
 }
 
-}  // namespace trireme::kernels
+}  // namespace trireme

@@ -465,6 +465,32 @@ TEST_F(PrepareText, AnEndThatIsAskedForEndsTheEncodingOfADocument) {
             "a: interrupted");
 }
 
+/// Memory ends while it encodes.
+class NoMemory final : public ShiftedBytes {
+ public:
+  std::unique_ptr<Worker> worker() const override { return std::make_unique<Ending>(); }
+
+ private:
+  class Ending final : public Shift {
+   public:
+    void encode(std::string_view text, std::vector<std::int32_t>& tokens) override {
+      if (text == "long") throw std::bad_alloc();
+      Shift::encode(text, tokens);
+    }
+  };
+};
+
+TEST_F(PrepareText, NamesTheDocumentForWhichThereIsNoMemory) {
+  const auto message = [&](const std::string& name, const std::string& text) {
+    options_.inputs = {folder_.write(name, text)};
+    options_.prefix = folder_ / "out";
+    return message_of(folder_, [&] { prepare_text(options_, NoMemory(), [](Index, Index) {}); });
+  };
+  EXPECT_THAT(message("a.jsonl", "{\"text\": \"a\"}\n{\"text\": \"long\"}\n"),
+              testing::StartsWith("a.jsonl: line 2: no memory is left, after "));
+  EXPECT_THAT(message("a", "long"), testing::StartsWith("a: no memory is left, after "));
+}
+
 TEST_F(PrepareText, TextComesBackByDocumentAndByToken) {
   options_.append_eod = true;
   prepare({folder_.write("a", "first"), folder_.write("b", "second")});

@@ -79,6 +79,20 @@ TEST_F(PrepareCommand, RefusesWithOneLineAndWritesNothing) {
   EXPECT_EQ(folder_.files(), 2u);  // good, log
 }
 
+// A sanitizer's own memory would count.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_F(PrepareCommand, NamesTheLineForWhichMemoryIsTooShort) {
+  const std::string shorts = "{\"text\": \"a\"}\n", many(std::size_t{100} << 20, 'x');
+  const std::string lines = folder_.write("a.jsonl", shorts + "{\"text\": \"" + many + "\"}\n");
+  const Outcome outcome = run_shell(  // libraries and threads take a half
+      "ulimit -v 300000; " + trireme + "prepare --workers 1 --input " + lines + out_,
+      folder_ / "log");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.output, HasSubstr("a.jsonl: line 2: no memory is left, after "));
+  EXPECT_FALSE(exists("out.idx"));
+}
+#endif
+
 TEST_F(PrepareCommand, ASignalRemovesItsFilesAndAKillLeavesNoIndex) {
   ASSERT_EQ(run_shell("mkfifo " + (folder_ / "pipe"), folder_ / "log").exit_code, 0);
   for (const int signal : {SIGINT, SIGTERM, SIGKILL}) {

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "trireme/core/error.h"
 
 #include "runtime/core/json/json_texts.h"
 #include "runtime/core/output/output_file.h"
 #include "runtime/core/output/output_prefix.h"
+#include "runtime/core/process/free_memory.h"
 #include "runtime/core/text/exception_text.h"
 #include "runtime/data/prepare/ordered_work.h"
 #include "runtime/data/prepare/sidecar.h"
@@ -28,8 +30,15 @@ struct EncodedBatch {
 /// Appends all to the first, with newlines between them; where all are empty there is no text.
 void join(std::vector<std::string>& texts) {
   if (std::all_of(texts.begin(), texts.end(), [](auto& text) { return text.empty(); })) return;
-  for (std::size_t i = 1; i < texts.size(); ++i) texts[0] += '\n' + texts[i];
+  for (std::size_t i = 1; i < texts.size(); ++i) {
+    texts[0] += '\n';
+    texts[0] += std::exchange(texts[i], std::string());
+  }
 }
+
+/// Memory of a document, in bytes for each of its text: measured (docs/how-to/text.md). Pieces that
+/// a tokenizer does not cut take more, which Bpe compares with what is free.
+constexpr Index memory_of_a_byte = 7;
 
 /// The work of one thread.
 class BatchEncoder {
@@ -64,19 +73,22 @@ class BatchEncoder {
     if (batch.ends_document) out.documents.push_back(static_cast<Index>(out.tokens.size()));
   }
 
-  void add_lines(const TextBatch& batch, EncodedBatch& out) {
+  /// Leaves nothing of the batch.
+  void add_lines(TextBatch& batch, EncodedBatch& out) {
     std::string_view rest = batch.text;
     for (Index line = batch.first_line; !rest.empty(); ++line) {
       const std::size_t end = std::min(rest.find('\n'), rest.size());
       const std::string_view text = rest.substr(0, end);
       rest.remove_prefix(std::min(end + 1, rest.size()));
       if (text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+      const bool only_opens = text.find_first_not_of(" \t\r{[") == std::string_view::npos;
       try {
         read_texts(text, options_.json_keys, texts_);
+        if (rest.empty()) std::string().swap(batch.text);  // a long one is in memory once
         join(texts_);
         add_document(texts_.front(), out);
+        texts_.clear();
       } catch (...) {
-        const bool only_opens = text.find_first_not_of(" \t\r{[") == std::string_view::npos;
         throw Error(str(batch.name, ": line ", line, ": ", current_exception_text(),
                         only_opens ? "; an object on several lines? `jq -c .` makes lines" : ""));
       }
@@ -206,7 +218,8 @@ Sidecar prepare_text(const PrepareOptions& options, const TextEncoder& encoder,
   require(!options.inputs.empty(), "no input files");
   const Index total = check(options, encoder);
   Interruption interruption(options.stop_file);
-  TextReader reader(options.inputs, options.format, encoder.of_bytes(), interruption, {});
+  TextReader reader(options.inputs, options.format, encoder.of_bytes(), interruption,
+                    limits_of_memory(free_memory(), memory_of_a_byte));
   CorpusWriter writer(options, encoder);
   using Work = OrderedWork<TextBatch, EncodedBatch>;
   Work work({[&] { return reader.next(); },

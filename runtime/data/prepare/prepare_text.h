@@ -39,8 +39,9 @@ Index check(const PrepareOptions& options, const TextEncoder& encoder);
 /// Writes PREFIX.bin, PREFIX.json and PREFIX.idx completely or not at all; the bytes do not depend
 /// on the number of workers. Documents without text are left out. Calls `progress` with the bytes
 /// read of the inputs and all of them, 0 where there is a pipe. Holds at most 4 MiB of text for
-/// each worker and 16 MiB, or one larger document, its tokens, and what a Tokenizer::Scratch
-/// holds. Throws: Error that names the file and line.
+/// each worker and 16 MiB, or one larger document and the next one, its tokens, and what a
+/// Tokenizer::Scratch holds. Throws: Error that names the file and line, also of a document that
+/// free memory cannot hold.
 Sidecar prepare_text(const PrepareOptions& options, const TextEncoder& encoder,
                      FunctionRef<void(Index done, Index total)> progress);
 

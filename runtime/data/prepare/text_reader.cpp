@@ -1,11 +1,12 @@
 #include "runtime/data/prepare/text_reader.h"
 
 #include <algorithm>
-#include <array>
+#include <new>
 
 #include "trireme/core/error.h"
 
 #include "runtime/core/show_bytes.h"
+#include "runtime/core/text/exception_text.h"
 #include "runtime/data/prepare/other_formats.h"
 
 namespace trireme::data {
@@ -65,13 +66,23 @@ void require_text(const std::string& path) {
   require_text(path, file, *stream, std::string_view(begin).substr(0, bytes));
 }
 
+TextReader::Limits limits_of_memory(Index free, Index times) {
+  TextReader::Limits limits;
+  if (free / times < limits.document) {
+    limits.document = free / times;
+    limits.why = str("as ", show_bytes(free), " of memory are free and a document takes ", times,
+                     " times its bytes");
+  }
+  return limits;
+}
+
 TextReader::TextReader(std::vector<std::string> inputs, TextFormat format, bool may_cut,
                        const Interruption& interruption, Limits limits)
     : inputs_(std::move(inputs)),
       format_(format),
       may_cut_(may_cut),
       interruption_(interruption),
-      limits_(limits) {}
+      limits_(std::move(limits)) {}
 
 void TextReader::open() {
   file_ = std::make_unique<InputFile>(inputs_[opened_++], interruption_);
@@ -121,27 +132,39 @@ void TextReader::fill_with_lines() {
       whole_ = text_.size();
       return;
     }
-    const std::size_t end = std::string_view(text_).substr(searched).rfind('\n');
+    const std::string_view more = std::string_view(text_).substr(searched);
+    // A long line is a batch of its own, so that its memory is free again as early as may be.
+    const std::size_t end = searched == 0 ? more.rfind('\n') : more.find('\n');
     whole_ = end == std::string_view::npos ? 0 : searched + end + 1;
     if (whole_ > 0) return;
     searched = text_.size();
     require(static_cast<Index>(searched) <= limits_.document, file_->name(), ": line ", line_,
-            " is longer than ", show_bytes(limits_.document), ", the longest document");
+            " is longer than ", show_bytes(limits_.document), ", ", limits_.why,
+            "; make several lines of it");
   }
 }
 
 void TextReader::fill_with_text() {
   for (Index wanted = limits_.batch; !ended_ && (!may_cut_ || wanted == limits_.batch);
-       wanted = std::min(2 * static_cast<Index>(text_.size()), limits_.document + 1)) {
+       wanted = static_cast<Index>(text_.size()) + limits_.batch) {
     fill(wanted);
     require(may_cut_ || static_cast<Index>(text_.size()) <= limits_.document, file_->name(),
-            ": is longer than ", show_bytes(limits_.document),
-            ", the longest document; make several files of it, or JSON lines");
+            ": is longer than ", show_bytes(limits_.document), ", ", limits_.why,
+            "; make several files of it, or several JSON lines");
   }
   whole_ = text_.size();
 }
 
 std::optional<TextBatch> TextReader::next() {
+  try {
+    return read_next();
+  } catch (const std::bad_alloc&) {
+    const std::string name = file_ ? file_->name() : "a file";
+    throw Error(str(name, json_ ? str(": line ", line_) : "", ": ", current_exception_text()));
+  }
+}
+
+std::optional<TextBatch> TextReader::read_next() {
   if (!file_) {
     if (opened_ == inputs_.size()) return std::nullopt;
     open();

@@ -34,6 +34,7 @@ class TextReader {
  public:
   struct Limits {
     Index batch = batch_bytes, document = most_document_bytes;
+    std::string why = "the longest document";  // Limits::document is what it is
   };
   /// `may_cut`: text comes in parts of Limits::batch, otherwise as whole documents.
   TextReader(std::vector<std::string> inputs, TextFormat format, bool may_cut,
@@ -43,6 +44,7 @@ class TextReader {
   std::optional<TextBatch> next();
 
  private:
+  std::optional<TextBatch> read_next();
   void open();
   void close();
   /// Reads on until `wanted` bytes are there, or the text ends.
@@ -65,5 +67,8 @@ class TextReader {
   Index line_ = 1;
   Index position_before_ = 0;  // bytes of the files before this one
 };
+
+/// Of documents that take `times` their bytes, where `free` bytes of memory are free.
+TextReader::Limits limits_of_memory(Index free, Index times);
 
 }  // namespace trireme::data

@@ -7,6 +7,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/show_bytes.h"
 #include "runtime/data/unicode/utf8.h"
 
 namespace trireme::data {
@@ -14,7 +15,8 @@ namespace {
 
 using Symbols = TokenizerDefinition::Symbols;
 
-constexpr std::size_t longest_short_piece = 64;  // symbols
+constexpr std::size_t longest_short_piece = 64;      // symbols
+constexpr std::size_t longest_kept_piece = 1 << 20;  // symbols; memory of longer ones is not kept
 constexpr std::uint32_t none = ~std::uint32_t{0};
 constexpr std::size_t steps_between_pauses = 1 << 18;  // some hundredths of a second
 
@@ -25,6 +27,15 @@ bool has_mark_behind_other(std::string_view text) {
     behind_mark = at += space_mark.size();
   }
   return false;
+}
+
+/// Before the neighbours and the queue of a piece are made, and its tokens are copied.
+void require_memory(std::size_t symbols, Index free) {
+  constexpr Index of_symbol =
+      2 * sizeof(std::uint32_t) + sizeof(Bpe::Memory::Candidate) + sizeof(Token);
+  const Index needed = static_cast<Index>(symbols) * of_symbol;
+  require(needed <= free, "a piece of ", symbols, " symbols that the tokenizer does not cut takes ",
+          show_bytes(needed), " of memory, and ", show_bytes(free), " are free");
 }
 
 /// Also of whole words that would be found before they are cut.
@@ -151,6 +162,8 @@ void Bpe::offer(std::uint32_t at, Memory& memory) const {
 void Bpe::merge_long(Memory& memory) const {
   std::vector<Token>& symbols = memory.symbols;
   require(symbols.size() < none, "a piece of ", symbols.size(), " bytes is longer than 4 GiB");
+  const bool is_kept = symbols.size() <= longest_kept_piece;
+  if (!is_kept) require_memory(symbols.size(), memory.free_memory());
   const auto count = static_cast<std::uint32_t>(symbols.size());
   memory.before.resize(count);
   memory.behind.resize(count);
@@ -183,6 +196,10 @@ void Bpe::merge_long(Memory& memory) const {
     if (const std::uint32_t left = memory.before[merge.at]; left != none) offer(left, memory);
   }
   std::erase(symbols, -1);
+  if (is_kept) return;
+  for (std::vector<std::uint32_t>* each : {&memory.before, &memory.behind})
+    std::vector<std::uint32_t>().swap(*each);
+  std::vector<Memory::Candidate>().swap(memory.queue);
 }
 
 }  // namespace trireme::data

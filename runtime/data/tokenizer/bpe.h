@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/core/process/free_memory.h"
 #include "runtime/data/tokenizer/tokenizer_definition.h"
 
 namespace trireme::data {
@@ -67,11 +68,13 @@ class Bpe {
     std::vector<std::uint32_t> before, behind;  // neighbours in a long piece
     std::vector<Candidate> queue;
     std::function<void()> while_encoding;  // Tokenizer::Scratch::while_encoding
+    std::function<Index()> free_memory = [] { return trireme::free_memory(); };
     void pause() const {
       if (while_encoding) while_encoding();
     }
   };
   /// The tokens of a piece (valid UTF-8, not empty). They stay in `memory` until the next call.
+  /// Throws: Error where a long piece would need more memory than is free.
   const std::vector<Token>& encode(std::string_view piece, Memory& memory) const;
 
   /// No token has a space mark behind another character, so cutting there changes no token.

@@ -49,8 +49,12 @@ TEST(OtherFiles, ADirectoryOfAnotherProgramIsNamedWithTheRemedy) {
       {FilesOf::model, {"ckpt.pt"}, "it has ckpt.pt, which is pickled and not read"},
       {FilesOf::model, {"config.json", "tokenizer.json"}, "it has config.json, but no weights"},
       {FilesOf::model, {"mine.safetensors"}, "but the one file of a model is called model.safe"},
-      {FilesOf::tokenizer, {"tekken.json"}, "a tokenizer of Mistral, which is not read; download"},
+      {FilesOf::tokenizer,
+       {"tekken.json"},
+       "a tokenizer of Mistral, which is not read; make tokenizer.json with "
+       "PreTrainedTokenizerFast"},
       {FilesOf::tokenizer, {"merges.txt", "vocab.json"}, "half of an older pair with merges.txt"},
+      {FilesOf::tokenizer, {"merges.txt"}, "half of an older pair with vocab.json"},
       {FilesOf::tokenizer, {"tokenizer.model.v3"}, "a model of SentencePiece, which is not read"},
       {FilesOf::tokenizer, {"tokenizer_config.json"}, "but the tokenizer itself is missing"}};
   for (const auto& [wanted, files, says] : cases) {

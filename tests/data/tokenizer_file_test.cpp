@@ -13,6 +13,7 @@ namespace trireme::data {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 std::string refusal(const std::string& json) {
   const ScratchDirectory folder;
@@ -82,6 +83,22 @@ TEST(TokenizerFile, NamesAFileThatCannotBeOpened) {
               HasSubstr("none: there is no such file"));
   EXPECT_THAT(message_of([] { Tokenizer::load(std::string(300, 'x')); }),
               HasSubstr("x: cannot be opened: File name too long"));
+}
+
+TEST(TokenizerFile, NamesWhatAFileOfAnotherTokenizerIs) {
+  const ScratchDirectory folder;
+  const auto refused = [&](const std::string& name, const std::string& text) {
+    const std::string file = folder.write(name, text);
+    return message_of(folder, [&] { Tokenizer::load(file); });
+  };
+  EXPECT_THAT(refused("tekken.json", "{}"),
+              StartsWith("tekken.json: this is tekken.json, a tokenizer of Mistral, which is not "
+                         "read; make tokenizer.json with "));
+  EXPECT_THAT(refused("tokenizer.model", "\n\x0e"),
+              StartsWith("tokenizer.model: this is tokenizer.model, a model of SentencePiece"));
+  EXPECT_THAT(refused("mine.json", "{}"), StartsWith("mine.json: cannot be used:"));
+  const std::string sound = folder.write("vocab.json", SmallTokenizer().json());
+  EXPECT_EQ(Tokenizer::load(sound).vocabulary(), 256);
 }
 
 TEST(TokenizerFile, RefusesHostileText) {

@@ -74,10 +74,15 @@ constexpr OtherFile table[] = {
      "make tokenizer.json with AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) of "
      "transformers"},
     {FilesOf::tokenizer, "tekken.json", "a tokenizer of Mistral, which is not read",
-     "download tokenizer.json of the same model"},
+     "make tokenizer.json with PreTrainedTokenizerFast.from_pretrained(DIR).save_pretrained(DIR) "
+     "of "
+     "transformers 5"},
     {FilesOf::tokenizer, "vocab.json", "half of an older pair with merges.txt, which is not read",
      "make tokenizer.json with AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) of "
-     "transformers"},
+     "transformers, which needs config.json of the model in DIR too"},
+    {FilesOf::tokenizer, "merges.txt", "half of an older pair with vocab.json, which is not read",
+     "make tokenizer.json of both with AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) of "
+     "transformers, which needs config.json of the model in DIR too"},
     {FilesOf::tokenizer, "vocab.txt", "a WordPiece vocabulary, which is not read",
      "take a model with a byte-level BPE"},
     {FilesOf::tokenizer, "*.tiktoken", "a vocabulary of tiktoken, which is not read",
@@ -177,6 +182,10 @@ std::string instead_of(FilesOf wanted, const std::string& path) {
   if (wanted == FilesOf::model && !fs::exists(fs::path(path) / "config.json", error))
     if (std::string inside = below(path, names); !inside.empty()) return inside;
   return said.empty() ? "" : "it has " + said;
+}
+
+std::string what_is_named_so(FilesOf wanted, const std::string& path) {
+  return said_of(wanted, {name_of(path)});
 }
 
 std::string what_begins_so(std::string_view begin) {

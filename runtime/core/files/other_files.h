@@ -18,6 +18,10 @@ enum class FilesOf { model, tokenizer, tokens };
 /// PREFIX of the files.
 std::string instead_of(FilesOf wanted, const std::string& path);
 
+/// Returns what a file of this name is, with the remedy: "tekken.json, a tokenizer of Mistral,
+/// ...; ...". "": nothing is known about it.
+std::string what_is_named_so(FilesOf wanted, const std::string& path);
+
 /// Returns what a file is that begins so and should be text of JSON or safetensors: "is a page of
 /// HTML; ...". "": nothing is known about it.
 std::string what_begins_so(std::string_view begin);

@@ -131,13 +131,24 @@ static std::string instead_of_file(const std::filesystem::path& file) {
   return other.empty() ? "" : "; " + other;
 }
 
+/// What has another name may be a tokenizer.json too; if it is none, its name says what it is.
+static TokenizerDefinition read_file(const std::string& file) {
+  try {
+    return read_tokenizer(file);
+  } catch (const Error&) {
+    const std::string other = what_is_named_so(FilesOf::tokenizer, file);
+    if (other.empty()) throw;
+    throw Error(str(file, ": this is ", other));
+  }
+}
+
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   std::error_code ignored, unknown;  // unknown: why opening it will fail as well
   const bool is_directory = std::filesystem::is_directory(path, ignored);
   const std::filesystem::path file = is_directory ? path / "tokenizer.json" : path;
   require(std::filesystem::exists(file, unknown) || unknown, file.string(),
           ": there is no such file", instead_of_file(file));
-  TokenizerDefinition definition = read_tokenizer(file.string());
+  TokenizerDefinition definition = read_file(file.string());
   Ends ends = find_ends(definition, file.parent_path());
   return Tokenizer(std::make_shared<const Parts>(definition, std::move(ends)));
 }

@@ -26,7 +26,7 @@ class TextEncoder {
     /// Appends the tokens of a text; none are added.
     virtual void encode(std::string_view text, std::vector<std::int32_t>& tokens) = 0;
     /// As Tokenizer::Scratch::while_encoding(), where that is worth a call.
-    virtual void while_encoding(std::function<void()> /*f*/) {}
+    virtual void while_encoding(std::function<void()> /*f*/) {}  // NOLINT: overriders keep it
   };
 
   virtual ~TextEncoder() = default;

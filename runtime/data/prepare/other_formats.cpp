@@ -21,15 +21,18 @@ struct Mark {
 
 constexpr bool as_letters = true;
 constexpr Mark marks[] = {
-    // compressed
-    {"\xfd\x37zXZ\0"sv, "xz data", "xz -dc {}"},
-    {"1AY&SY"sv, "bzip2 data", "bzip2 -dc {}", 4},
+    // compressed; the first four are read, but not inside of one another
+    {"\x1f\x8b"sv, "gzip data inside of other compressed data"},
+    {"1AY&SY"sv, "bzip2 data inside of other compressed data", "", 4},
+    {"\xfd\x37zXZ\0"sv, "xz data inside of other compressed data"},
+    {"\x28\xb5\x2f\xfd"sv, "zstd data inside of other compressed data"},
     {"\x04\x22\x4d\x18"sv, "lz4 data", "lz4 -dc {}"},
     {"\x02\x21\x4c\x18"sv, "lz4 data", "lz4 -dc {}"},
     {"\x5d\0\0"sv, "lzma data", "xz -dc {}"},
     {"LZIP\x01"sv, "lzip data", "lzip -dc {}"},
     {"\x89LZO\0\r\n\x1a\n"sv, "lzop data", "lzop -dc {}"},
     {"\x1f\x9d"sv, "data of compress", "gzip -dc {}"},
+    {"\x78\x9c"sv, "zlib data"},
     {"\xff\x06\0\0sNaPpY"sv, "snappy data", "snzip -dc {}"},
     // archives
     {"PK\x03\x04"sv, "a zip archive", "unzip -p {}"},
@@ -39,6 +42,7 @@ constexpr Mark marks[] = {
     {"ustar"sv, "a tar archive", "tar -xOf {}", 257, as_letters},
     {"!<arch>\n"sv, "an ar archive", "ar p {}"},
     {"070701"sv, "a cpio archive", "", 0, as_letters},
+    {"\xed\xab\xee\xdb"sv, "a package (RPM)"},
     // tables and numbers
     {"PAR1"sv, "a parquet file", "", 0, as_letters},
     {"ARROW1"sv, "an Arrow file", "", 0, as_letters},
@@ -55,6 +59,7 @@ constexpr Mark marks[] = {
     {"\x80\x05"sv, "a pickle of Python"},
     {"MMIDIDX\0\0"sv, "an index of token files"},
     {"GGUF"sv, "a GGUF model", "", 0, as_letters},
+    {"\0\0\0{\""sv, "a safetensors model", "", 5},  // after the low bytes of a length
     // documents, pictures, sound, programs
     {"%PDF-"sv, "a PDF document", "pdftotext {} -"},
     {"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"sv, "an Office document"},
@@ -65,7 +70,16 @@ constexpr Mark marks[] = {
     {"RIFF"sv, "a sound, film or picture (RIFF)", "", 0, as_letters},
     {"OggS"sv, "a sound or film (Ogg)", "", 0, as_letters},
     {"ID3"sv, "a sound (MP3)", "", 0, as_letters},
+    {"ftyp"sv, "a film or sound (MP4)", "", 4, as_letters},
+    {"\x1a\x45\xdf\xa3"sv, "a film (Matroska)"},
+    {"fLaC"sv, "a sound (FLAC)", "", 0, as_letters},
+    {"II*\0"sv, "a TIFF picture"},
+    {"MM\0*"sv, "a TIFF picture"},
+    {"wOFF"sv, "a font", "", 0, as_letters},
+    {"wOF2"sv, "a font", "", 0, as_letters},
     {"\x7f\x45LF"sv, "a program (ELF)"},
+    {"MZ"sv, "a program (of Windows)", "", 0, as_letters},
+    {"\xcf\xfa\xed\xfe"sv, "a program (of macOS)"},
     // text in other encodings
     {"\xff\xfe\0\0"sv, "text in UTF-32", "iconv -f UTF-32 -t UTF-8 {}"},
     {"\0\0\xfe\xff"sv, "text in UTF-32", "iconv -f UTF-32 -t UTF-8 {}"},
@@ -78,16 +92,51 @@ bool fits(const Mark& mark, std::string_view begin) {
          (!mark.letters || begin.find('\0') != begin.npos);
 }
 
-constexpr std::string_view lfs_pointer = "version https://git-lfs.github.com/spec/";
+/// Stands where a file is that another program has put away.
+struct Pointer {
+  std::string_view begin;
+  const char *what, *command;  // that brings the file
+};
+constexpr Pointer pointers[] = {
+    {"version https://git-lfs.github.com/spec/", "Git LFS", "git lfs pull"},
+    {"version https://hawser.github.com/spec/", "Git LFS", "git lfs pull"},
+    {"/annex/objects/", "git-annex", "git annex get"},
+};
+
+/// ASCII in UTF-16 without a mark has a zero in every second byte.
+bool is_in_utf16(std::string_view begin) {
+  std::size_t zeros[2] = {};
+  for (std::size_t i = 0; i < begin.size(); ++i) zeros[i % 2] += begin[i] == '\0' ? 1 : 0;
+  return std::min(zeros[0], zeros[1]) == 0 && 3 * std::max(zeros[0], zeros[1]) > begin.size();
+}
+
+/// The length of the first record, its checksum, and a message that begins with its field 1.
+bool is_tfrecord(std::string_view begin) {
+  constexpr std::size_t record = 12, high_half = 4;
+  return begin.size() > record && begin[record] == '\n' && begin[0] != '\0' &&
+         begin.substr(high_half).starts_with("\0\0\0\0"sv);
+}
+
+/// Of a file without a mark.
+std::string without_mark(std::string_view begin, const std::string& name) {
+  if (is_tfrecord(begin)) return "a TFRecord file, whose text has to be taken out first";
+  if (!is_in_utf16(begin)) return "";
+  return fmt::format(
+      "text in UTF-16; give its text through a pipe: iconv -f UTF-16{} -t UTF-8 {} with "
+      "PrepareOptions::inputs -",
+      begin.front() == '\0' ? "BE" : "LE", name);
+}
 
 }  // namespace
 
 std::string other_format(std::string_view begin, const std::string& name) {
-  if (begin.starts_with(lfs_pointer))
-    return "a pointer of Git LFS to a file that is not here: git lfs pull brings it";
+  for (const Pointer& pointer : pointers)
+    if (begin.starts_with(pointer.begin))
+      return str("a pointer of ", pointer.what, " to a file that is not here: ", pointer.command,
+                 " brings it");
   const auto* const mark = std::find_if(std::begin(marks), std::end(marks),
                                         [&](const Mark& each) { return fits(each, begin); });
-  if (mark == std::end(marks)) return "";
+  if (mark == std::end(marks)) return without_mark(begin, name);
   if (mark->command == ""sv) return str(mark->what, ", whose text has to be taken out first");
   return str(mark->what,
              "; give its text through a pipe: ", fmt::format(fmt::runtime(mark->command), name),

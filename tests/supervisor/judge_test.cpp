@@ -74,6 +74,7 @@ TEST(Judge, SaysWhyAnAttemptHasEnded) {
       {{.code = 205, .lost_host = "n1"}, "mpirun lost contact with n1"},
       {{.code = 1, .daemon_lost = true, .last_line = "ssh: who?"},
        "mpirun could not start its daemon on a host: ssh: who?"},
+      {{.code = 1, .daemon_lost = true}, "mpirun could not start its daemon on a host"},
       {{.code = 0}, "the program ended with 0 before its last step"},
       {{.code = 75, .last_line = "the end"}, ""},
   };

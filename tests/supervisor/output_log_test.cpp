@@ -83,6 +83,9 @@ TEST(Evidence, OfAConfigurationIsTheFirstProblemAndNotItsHeading) {
   EXPECT_EQ(reader.found().first_error,
             "--tp 3 does not divide the 4 ranks of this job; legal: 1, 2, 4 (the first of 2 "
             "problems)");
+  EvidenceReader one;
+  one.read("trireme: this configuration cannot run: 1 problem\n  - --lr -1 must be positive\n");
+  EXPECT_EQ(one.found().first_error, "--lr -1 must be positive");
 }
 
 TEST(Evidence, OfWhatMpirunRefusesHasTheRemedy) {
@@ -97,7 +100,13 @@ TEST(Evidence, OfWhatMpirunRefusesHasTheRemedy) {
            {"The SLURM process starter for OpenMPI was unable to locate a\nusable \"srun\"",
             "unset the variables SLURM_*"},
            {"While trying to determine what resources are available, the SLURM\nresource",
-            "unset the variables SLURM_*"}}) {
+            "unset the variables SLURM_*"},
+           {"mpirun was unable to find the specified executable file, and therefore\ndid not",
+            "the same path on each"},
+           {"mpirun was unable to launch the specified application as it could not\nchange",
+            "the working directory"},
+           {"A request was made to bind to that would result in binding more\nprocesses than",
+            "--bind-to none"}}) {
     EvidenceReader reader;
     reader.read(box_rule + printed + "\n" + box_rule +
                 "[vm:7] [[1,0],0] ORTE_ERROR_LOG: Not found in file base.c at line 193\n" +
@@ -107,15 +116,28 @@ TEST(Evidence, OfWhatMpirunRefusesHasTheRemedy) {
   }
 }
 
-TEST(Evidence, OfAHostThatDoesNotAnswerIsWhatTheRemoteShellSays) {
+TEST(Evidence, OfAnOptionThatMpirunDoesNotKnowNamesMpirun) {
   EvidenceReader reader;
-  reader.read("ssh: Could not resolve hostname nosuch: Name or service not known\n" + box_rule +
-              "ORTE was unable to reliably start one or more daemons.\n"
-              "* the inability to write startup files into /tmp\n" +
-              box_rule);
-  EXPECT_TRUE(reader.found().daemon_lost);
-  EXPECT_EQ(reader.found().last_line,
-            "ssh: Could not resolve hostname nosuch: Name or service not known");
+  reader.read("mpirun: Error: unknown option \"--nosuch\"\nType 'mpirun --help' for usage.\n");
+  EXPECT_EQ(reader.found().refusal,
+            "mpirun: Error: unknown option \"--nosuch\", which --mpirun has");
+}
+
+TEST(Evidence, OfAHostThatDoesNotAnswerIsWhatTheRemoteShellSays) {
+  for (const char* box : {"ORTE was unable to reliably start one or more daemons.\n"
+                          "* the inability to write startup files into /tmp\n",
+                          "An ORTE daemon has unexpectedly failed after launch and before\n"
+                          "communicating back to mpirun.\n"}) {
+    EvidenceReader reader;
+    reader.read("ssh: Could not resolve hostname nosuch: Name or service not known\r\n" + box_rule +
+                box + box_rule + box_rule +
+                "ORTE does not know how to route a message to the specified daemon\n"
+                "in your environment. We apologize for the problem.\n" +
+                box_rule);
+    EXPECT_TRUE(reader.found().daemon_lost);
+    EXPECT_EQ(reader.found().last_line,
+              "ssh: Could not resolve hostname nosuch: Name or service not known");
+  }
 }
 
 TEST(Evidence, OfMemoryThatRanOutIsWhatSlurmSays) {

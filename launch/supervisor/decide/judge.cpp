@@ -175,7 +175,8 @@ std::string reason_of(const std::string& cause, const Facts& facts) {
   if (cause == "node_lost" && !facts.lost_host.empty())
     return "mpirun lost contact with " + facts.lost_host;
   if (cause == "node_lost" && facts.daemon_lost && facts.last_step == facts.resumed)
-    return "mpirun could not start its daemon on a host: " + facts.last_line;
+    return "mpirun could not start its daemon on a host" +
+           (facts.last_line.empty() ? "" : ": " + facts.last_line);
   if (!facts.first_error.empty() || !is_failure(cause)) return facts.first_error;
   if (cause == "ended_early") return "the program ended with 0 before its last step";
   if (!facts.box.empty()) return facts.box;

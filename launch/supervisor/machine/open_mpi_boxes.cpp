@@ -24,6 +24,7 @@ constexpr Box boxes[] = {
     {"ORTE has lost communication with a remote daemon"},
     {"ORTE was unable to reliably start one or more daemons"},
     {"An ORTE daemon has unexpectedly failed after launch"},
+    {"ORTE does not know how to route a message to the specified daemon"},
     {"An internal error has occurred in ORTE"},
     {"There are not enough slots available",
      "mpirun has fewer slots than ranks, which are the cores of this machine where nothing else "
@@ -37,6 +38,17 @@ constexpr Box boxes[] = {
     {"While trying to determine what resources are available, the SLURM",
      "SLURM_JOBID is set, and other variables of a Slurm job are not: outside of one unset the "
      "variables SLURM_*"},
+    {"mpirun was unable to find the specified executable file",
+     "mpirun finds no program of that name on a host: it needs the same path on each; a word of "
+     "--mpirun that is no option is taken for a program"},
+    {"mpirun was unable to launch the specified application as it could not",
+     "mpirun cannot start the program on a host: it and the working directory have to be there on "
+     "each"},
+    {"A request was made to bind to that would result in binding more",
+     "--mpirun binds more ranks to cores than a host has: give fewer ranks (-n), or --mpirun "
+     "\"mpirun --bind-to none\""},
+    {"A request for multiple cpus-per-proc was given",
+     "--mpirun asks for more cores for a rank than a host has"},
 };
 
 const Box* box_with(std::string_view first_line) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
+#include <utility>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -43,11 +44,13 @@ bool is_blank(const std::string& line) {
   return line.find_first_not_of(" \t\r-") == std::string::npos;
 }
 
-/// Calls `take` for each line of the text, without its end. `open`: the line before it, so far.
+/// Calls `take` for each line of the text, without its end, which a remote shell writes as "\r\n".
+/// `open`: the line before it, so far.
 template <class Take>
 void split_lines(std::string_view text, std::string& open, const Take& take) {
   for (const char c : text) {
     if (c == '\n') {
+      if (open.ends_with('\r')) open.pop_back();
       take(open);
       open.clear();
     } else if (open.size() < longest_line) {
@@ -81,8 +84,11 @@ void EvidenceReader::read_line(const std::string& line) {
     found_.dead_rank = rank.empty() ? -1 : std::atoi(rank.c_str());
     found_.dead_signal = std::atoi(word_behind(line, " exited on signal ").c_str());
   }
-  if (line.find("unable to reliably start one or more daemons") != std::string::npos)
-    found_.daemon_lost = true;  // what mpirun says when the remote shell of a host ends
+  for (const char* of_remote_shell : {"unable to reliably start one or more daemons",
+                                      "daemon has unexpectedly failed after launch and before"})
+    if (line.find(of_remote_shell) != std::string::npos) found_.daemon_lost = true;
+  if (found_.refusal.empty() && line.starts_with("mpirun: Error: unknown option"))
+    found_.refusal = line.substr(0, longest_error) + ", which --mpirun has";
   // "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks ..."
   if (line.starts_with("slurmstepd") && (line.find("oom_kill event") != std::string::npos ||
                                          line.find("oom-kill event") != std::string::npos))
@@ -95,14 +101,15 @@ void EvidenceReader::read_line(const std::string& line) {
 /// Of the program, or of what starts it on a host.
 void EvidenceReader::read_line_of_program(const std::string& line) {
   constexpr const char* item = "  - ";
-  if (!heading_.empty() && line.starts_with(item))
-    found_.first_error = line.substr(std::strlen(item), longest_error) + heading_;
-  heading_.clear();
+  if (std::exchange(is_heading_, false) && line.starts_with(item))
+    found_.first_error = line.substr(std::strlen(item), longest_error) + others_;
   if (found_.first_error.empty() && names_an_error(line)) {
     found_.first_error = line.substr(0, longest_error);
     // "trireme: this configuration cannot run: 2 problems"
-    const bool is_heading = line.ends_with(" problem") || line.ends_with(" problems");
-    if (is_heading) heading_ = " (the first of " + line.substr(line.rfind(": ") + 2) + ")";
+    is_heading_ = line.ends_with(" problem") || line.ends_with(" problems");
+    others_ = line.ends_with(" problems")
+                  ? " (the first of " + line.substr(line.rfind(": ") + 2) + ")"
+                  : "";
   }
   if (!is_blank(line)) found_.last_line = line.substr(0, longest_error);
 }

@@ -26,7 +26,8 @@ class EvidenceReader {
   std::string open_of_program_;
   OutsideBoxes outside_;
   std::size_t boxes_noted_ = 0;
-  std::string heading_;  // of a list of problems, whose first one comes next: " (the first of 2)"
+  bool is_heading_ = false;  // of a list of problems: the first one comes next
+  std::string others_;       // " (the first of 2 problems)"; empty: there is one
   Evidence found_;
 };
 

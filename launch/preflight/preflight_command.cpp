@@ -64,7 +64,7 @@ std::vector<supervisor::Host> hosts_of(const PreflightArguments& given) {
     std::string lines = given.hosts;
     for (char& c : lines)
       if (c == ',') c = '\n';
-    return supervisor::parse_hosts(lines, 1);
+    return supervisor::hosts_in(lines, "--hosts " + given.hosts, 1);
   }
   const supervisor::HostSource source = supervisor::find_hosts(
       {given.hostfile, given.launch.mpirun, true}, supervisor::variable_of_this_process);
@@ -107,6 +107,10 @@ void check(PreflightArguments& given, const CommandLine& command, Problems& prob
       }
     });
   std::error_code missing;
+  const std::filesystem::path scratch = std::filesystem::temp_directory_path(missing);
+  if (missing)
+    problems.add("TMPDIR ", supervisor::variable_of_this_process("TMPDIR"),
+                 " is no directory: ", missing.message());
   if (std::filesystem::exists(std::filesystem::symlink_status(given.run_dir, missing)))
     options::check_directory("--run-dir", given.run_dir, problems);
   options::check_output("--json", given.json, outputs::preflight, problems);

@@ -81,6 +81,15 @@ TEST(SchedulerHosts, DoNotCountWhereTheUserNamesHosts) {
   EXPECT_EQ(source.name, "--hostfile hosts");
 }
 
+TEST(SchedulerHosts, OfAFileThatIsWrongAreRefusedWithItsName) {
+  const ScratchDirectory folder;
+  HostRequest with_file = request();
+  with_file.hostfile = folder.write("hosts", "n1\n-oProxyCommand=x\n");
+  EXPECT_THAT(
+      message_of(folder, [&] { read_hosts(find_hosts(with_file, variables({}), none), 1); }),
+      HasSubstr("hosts: line 2: '-oProxyCommand=x' is no name of a host"));
+}
+
 TEST(SchedulerHosts, AreRefusedInTheOptionsOfMpirun) {
   for (const std::string option : {"-H", "--H", "-host", "--host", "--hostfile", "--machinefile",
                                    "-default-hostfile", "--host=n1", "--hostfile=hosts"})

@@ -139,7 +139,8 @@ void check_slots(const RunArguments& given, const std::vector<Host>& hosts, Prob
   for (const Host& host : hosts)
     if (host.slots < given.settings.ranks_per_node)
       problems.add("--ranks-per-node ", given.settings.ranks_per_node, ": host ", host.name, " of ",
-                   given.machine.hosts.name, " has ", host.slots, " slots");
+                   given.machine.hosts.name, " has ", host.slots,
+                   host.slots == 1 ? " slot" : " slots");
 }
 
 void check_hosts(RunArguments& given, const CommandLine& command, Problems& problems) {

@@ -168,20 +168,37 @@ HostSource find_hosts(const HostRequest& request, const Environment& environment
   return {};
 }
 
-std::vector<Host> read_hosts(const HostSource& source, Index default_slots) {
+namespace {
+
+/// A line for each host.
+std::string lines_of(const HostSource& source) {
   switch (source.kind) {
     case HostSource::Kind::this_machine:
-      return {};
+      return "";
     case HostSource::Kind::hostfile:
-      return parse_hosts(read_whole(source.path, most_hosts_bytes), default_slots);
+      return read_whole(source.path, most_hosts_bytes);
     case HostSource::Kind::slurm:
-      return parse_hosts(source.text, default_slots);
+      return source.text;
     case HostSource::Kind::discovery:
       break;
   }
   const auto [lines, status] = output_of("/bin/sh '" + source.path + "'");
   require(status == 0, source.path, " failed: it must print the hosts, and exit with 0");
-  return parse_hosts(lines, default_slots);
+  return lines;
+}
+
+}  // namespace
+
+std::vector<Host> hosts_in(const std::string& lines, const std::string& name, Index default_slots) {
+  try {
+    return parse_hosts(lines, default_slots);
+  } catch (const Error& error) {
+    throw Error(str(name, ": ", error.what()));
+  }
+}
+
+std::vector<Host> read_hosts(const HostSource& source, Index default_slots) {
+  return hosts_in(lines_of(source), source.name, default_slots);
 }
 
 bool asks_for_no_kill(const std::string& batch_script) {

@@ -6,6 +6,7 @@
 
 #include "launch/commands.h"
 #include "launch/step_arguments.h"
+#include "runtime/core/text/one_line.h"
 #include "runtime/interop/export.h"
 #include "runtime/options/check_options.h"
 #include "runtime/store/lease/lease.h"
@@ -34,7 +35,7 @@ class Output {
     if (json_)
       print(to_json(parts...));
     else
-      std::cout << to_text(parts...) << std::flush;
+      std::cout << printable(to_text(parts...)) << std::flush;
   }
 
  private:

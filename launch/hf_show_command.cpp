@@ -7,6 +7,7 @@
 #include "launch/commands.h"
 #include "runtime/core/json.h"
 #include "runtime/core/show_bytes.h"
+#include "runtime/core/text/one_line.h"
 #include "runtime/interop/hf_config.h"
 #include "runtime/interop/hf_files.h"
 #include "runtime/interop/model_files.h"
@@ -105,7 +106,7 @@ void print_list(const char* title, const std::vector<std::string>& words) {
 
 void print(const Shown& shown) {
   const interop::HfConfig& config = shown.config;
-  std::cout << shown.path << '\n';
+  std::cout << one_line(shown.path) << '\n';
   if (!shown.options.empty())
     std::cout << "  " << config.model_type << ": " << config.model.describe() << '\n'
               << "  options: " << words_of(shown.options) << '\n';

@@ -18,6 +18,7 @@
 #include "launch/supervisor/machine/processes.h"
 #include "launch/supervisor/machine/run_program.h"
 #include "launch/supervisor/machine/temporary_directory.h"
+#include "runtime/core/text/one_line.h"
 
 namespace trireme::preflight {
 namespace {
@@ -65,11 +66,12 @@ class Progress {
 
 /// Why a preflight was not made: what its program or the remote shell says, which mpirun explains
 /// at length.
-std::string reason_in(const supervisor::Evidence& found) {
+std::string reason_in(const supervisor::Evidence& found, bool mpirun_killed) {
   if (!found.first_error.empty()) return found.first_error;
   if (found.dead_rank >= 0) return str("signal ", found.dead_signal, " ended its process");
   if (!found.box.empty()) return found.box;
-  return found.last_line.empty() ? "it printed nothing" : found.last_line;
+  if (!found.last_line.empty()) return found.last_line;
+  return mpirun_killed ? "a signal ended mpirun itself" : "it printed nothing";
 }
 
 std::string joined_names(const std::vector<supervisor::Host>& hosts) {
@@ -160,7 +162,8 @@ std::optional<Report> measure(const Launch& launch, std::string& why) {
         parse_json(output.substr(begin + mark.size(), line_end - begin - mark.size())));
   if (const std::string refusal = progress.others().refusal; !refusal.empty())
     throw ConfigurationError(refusal);
-  const std::string printed = reason_in(progress.others());
+  const bool killed = end.why == supervisor::ProgramEnd::Why::by_itself && !end.code;
+  const std::string printed = one_line(reason_in(progress.others(), killed));
   why =
       end.why == supervisor::ProgramEnd::Why::late
           ? fmt::format("no end after {:.0f} s, {}; {}", launch.seconds, progress.where(), printed)

@@ -10,6 +10,7 @@
 
 #include "launch/supervisor/machine/open_mpi_boxes.h"
 #include "runtime/core/json.h"
+#include "runtime/core/text/one_line.h"
 #include "runtime/options/config_file.h"
 #include "runtime/store/steps.h"
 
@@ -273,7 +274,9 @@ Words words_of(const JobWords& job) {
   return supervisor::with_options_of(job.program, options);
 }
 
-std::string reason_in(const std::string& output) {
+namespace {
+
+std::string words_of_end(const std::string& output) {
   constexpr std::size_t most = 4000, last_lines = 6;
   supervisor::OutsideBoxes outside;
   std::istringstream in(outside.pass(output + "\n"));
@@ -297,6 +300,10 @@ std::string reason_in(const std::string& output) {
     last += (last.empty() ? "" : "\n") + all[i];
   return last;
 }
+
+}  // namespace
+
+std::string reason_in(const std::string& output) { return printable(words_of_end(output)); }
 
 std::string saved_in(const std::string& folder) { return folder + "/saved"; }
 std::string step_in(const std::string& folder, Index step) {

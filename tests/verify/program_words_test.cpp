@@ -89,6 +89,7 @@ TEST(ReasonOfAFailure, IsWhatTheProgramSaysAndNotWhatMpirunSaysOfIt) {
   EXPECT_EQ(reason_in("# data\ntrireme: it cannot run: 1 problem\n  - --tp 3\n" + ended),
             "trireme: it cannot run: 1 problem\n  - --tp 3");
   EXPECT_EQ(reason_in("ssh: no route\n" + ended), "ssh: no route");
+  EXPECT_EQ(reason_in("error: \033[2J\n" + ended), "error: \\x1b[2J");
   EXPECT_THAT(reason_in(rule + "mpirun has detected an attempt to run as root.\n" + rule),
               HasSubstr("OMPI_ALLOW_RUN_AS_ROOT=1"));
 }

@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "trireme/options/problems.h"
+
 #include "tests/support/scratch_directory.h"
 
 namespace trireme::supervisor::test {
@@ -43,6 +45,20 @@ TEST_F(RunDirectory, IsFinishedByTheIterationsOfAFileOfOptions) {
             7);
 }
 
+TEST_F(RunDirectory, ThatCannotBeMadeIsRefusedByItsOption) {
+  fs::create_symlink("loop", folder_ / "loop");
+  const std::string long_name = folder_ / std::string(300, 'a');
+  for (const auto& [run, why] : {std::pair(folder_ / "loop", "Too many levels of symbolic links"),
+                                 std::pair(long_name, "File name too long")}) {
+    Problems problems;
+    make_run_directory(make_job({"p", "--save", run}, ""), problems);
+    ASSERT_EQ(problems.all().size(), 1U);
+    EXPECT_THAT(problems.all().front(),
+                testing::AllOf(testing::StartsWith("--save " + run), testing::HasSubstr(why)));
+    EXPECT_NO_THROW(check_run(make_job({"p", "--save", run}, ""), read_history(Paths(run))));
+  }
+}
+
 TEST_F(RunDirectory, HasAKeyThatItsCopyHasNot) {
   EXPECT_NE(key_of(paths_, "run-1"), key_of(Paths(folder_ / "copy"), "run-1"));
   EXPECT_NE(key_of(paths_, "run-1"), key_of(paths_, "run-2"));
@@ -65,6 +81,29 @@ TEST_F(RunDirectory, KeepsItsKeyWhenItIsRenamedAndItsCopyHasAnother) {
   fs::rename(renamed, folder_ / "again");
   EXPECT_EQ(key_of(Paths(folder_ / "again"), "run-1"), key);
   EXPECT_NE(key_of(Paths(copy), "run-1"), key);
+}
+
+// Else two runs would share their snapshots, and one would end the processes of the other.
+TEST_F(RunDirectory, ThatWasRenamedHasAKeyThatItsCopyHasNot) {
+  const fs::path renamed = folder_ / "renamed", copy = folder_ / "copy";
+  fs::create_directories(paths_.folder);
+  LedgerFile(paths_.ledger).append(to_json(SupervisionBegan{0, 1, "host", "run-1", "p"}));
+  const std::string key = key_of(paths_, "run-1");
+  keep_place(paths_, "run-1");
+  fs::rename(paths_.run, renamed);
+  fs::copy(renamed, copy, fs::copy_options::recursive);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_NE(key_of(Paths(copy), "run-1"), key);
+    EXPECT_EQ(key_of(Paths(renamed), "run-1"), key);
+    keep_place(Paths(i == 0 ? copy : renamed), "run-1");
+  }
+}
+
+TEST_F(RunDirectory, KeepsTheKeyOfAVersionThatNotedThePathAlone) {
+  fs::create_directories(paths_.folder);
+  const std::string elsewhere = folder_ / "first";
+  folder_.write("run/supervisor/place", elsewhere);
+  EXPECT_EQ(key_of(paths_, "run-1"), key_of(Paths(elsewhere), "run-1"));
 }
 
 }  // namespace

@@ -66,21 +66,37 @@ std::string shared_name(const std::string& key, Index attempt) {
   return private_name(key, attempt) + (scratch_root() == shared_root() ? "-shared" : "");
 }
 
-/// Empty: there is none.
-std::string noted_place(const Paths& paths) {
+/// Where a run was when it was first supervised, and the inode of its folder: a directory that is
+/// renamed keeps that, a copy has another one.
+struct Place {
+  std::string inode, path;  // empty: not known
+};
+
+std::string inode_of(const Paths& paths) {
+  struct stat folder {};
+  return ::stat(paths.folder.c_str(), &folder) == 0 ? std::to_string(folder.st_ino) : "";
+}
+
+/// "INODE PATH"; of older versions the path alone.
+Place noted_place(const Paths& paths) {
   try {
-    return read_whole(paths.place, PATH_MAX);
+    constexpr Index longest_inode = 32;
+    const std::string text = read_whole(paths.place, PATH_MAX + longest_inode);
+    const std::size_t path = std::min(text.find('/'), text.size());
+    return {text.substr(0, path == 0 ? 0 : path - 1), text.substr(path)};
   } catch (const Error&) {
-    return "";
+    return {};
   }
 }
 
-/// Where the run was when it was first supervised. Where a run of this id is there still, this one
-/// is a copy, and has a place of its own.
+/// The place that the key is made from. A copy has one of its own: its folder is another one, or a
+/// run of this id is where it was first.
 std::string place_of(const Paths& paths, const std::string& run_id) {
-  const std::string place = noted_place(paths);
-  if (place.empty() || place == paths.run) return paths.run;
-  return read_history(Paths(place)).run == run_id ? paths.run : place;
+  const Place place = noted_place(paths);
+  if (place.path.empty() || place.path == paths.run) return paths.run;
+  const bool is_copy = (!place.inode.empty() && place.inode != inode_of(paths)) ||
+                       read_history(Paths(place.path)).run == run_id;
+  return is_copy ? paths.run : place.path;
 }
 
 /// --train-iters of the newest checkpoint; -1: unknown.
@@ -111,10 +127,19 @@ bool find_durable_steps(const std::string& run, std::size_t most, Index newest,
   return !pruned || steps.size() == most;
 }
 
+/// Also before it exists. A name that cannot be looked at stays as it is: who makes it says why.
+std::string whole_path(const std::string& directory) {
+  std::error_code failed;
+  const fs::path absolute = fs::absolute(directory, failed);
+  if (failed) return directory;
+  const fs::path whole = fs::weakly_canonical(absolute, failed);
+  return failed ? absolute.string() : whole.string();
+}
+
 }  // namespace
 
 Paths::Paths(const std::string& directory)
-    : run(fs::weakly_canonical(fs::absolute(directory)).string()),  // also before it exists
+    : run(whole_path(directory)),
       folder(run + "/supervisor"),
       ledger(folder + "/attempts.jsonl"),
       nodes(folder + "/nodes.json"),
@@ -180,14 +205,17 @@ History history_of(const Paths& paths) {
 void check_run(const Job& job, const History& history) {
   require(history.program.empty() || history.program == job.name(), job.run, " is a run of ",
           history.program, ", not of ", job.name(), ": give --save another directory");
-  if (job.watched && fs::is_directory(job.run)) summarize_run(job.run);
+  std::error_code failed;
+  if (job.watched && fs::is_directory(job.run, failed)) summarize_run(job.run);
 }
 
 void make_run_directory(const Job& job, Problems& problems) {
   const std::string option = str(job.watched ? "--save " : "--run-dir ", job.run, ": ");
-  const Paths paths(job.run);
   std::error_code failed;
-  const bool there = fs::exists(fs::symlink_status(job.run, failed));
+  static_cast<void>(fs::current_path(failed));
+  if (failed) return problems.add("the working directory is gone: ", failed.message());
+  const Paths paths(job.run);
+  const bool there = fs::symlink_status(job.run, failed).type() != fs::file_type::not_found;
   const std::string wrong = there ? why_no_output_directory(job.run) : "";
   if (wrong.empty()) fs::create_directories(paths.folder, failed);
   if (!wrong.empty())
@@ -198,8 +226,6 @@ void make_run_directory(const Job& job, Problems& problems) {
     problems.add(option, "cannot be written to: ", std::strerror(errno));
   if (::access(scratch_root().c_str(), W_OK | X_OK) != 0)
     problems.add("TMPDIR ", scratch_root(), ": cannot be written to: ", std::strerror(errno));
-  static_cast<void>(fs::current_path(failed));
-  if (failed) problems.add("the working directory is gone: ", failed.message());
 }
 
 std::vector<Index> durable_steps(const std::string& run, std::size_t most, Index newest) {
@@ -256,8 +282,9 @@ std::string key_of(const Paths& paths, const std::string& run_id) {
 }
 
 void keep_place(const Paths& paths, const std::string& run_id) {
-  const std::string place = place_of(paths, run_id);
-  if (noted_place(paths) != place) replace_file(paths.place, place);
+  const Place noted = noted_place(paths), now{inode_of(paths), place_of(paths, run_id)};
+  if (noted.inode != now.inode || noted.path != now.path)
+    replace_file(paths.place, now.inode + ' ' + now.path);
 }
 
 PrivateDirectories make_private_directories(const std::string& key, Index attempt) {

@@ -95,11 +95,14 @@ int stop(int argc, char** argv) {
 std::string first_screen(const Paths& paths, const History& history, const Goodput& found) {
   constexpr std::size_t most = 10;
   const std::vector<Index> durable = durable_steps(paths.run, 1);
-  std::string text = fmt::format("{}: {}; step {}, newest durable step {}\n", history.run,
-                                 state_of(history, supervisor_of(paths).has_value()),
-                                 last_step_in(history.metrics_in(paths.run)),
-                                 durable.empty() ? 0 : durable.front());
-  text += to_text(found.lines, most);
+  const bool supervised = supervisor_of(paths).has_value();
+  std::string text = fmt::format(
+      "{}: {}; step {}, newest durable step {}\n", history.run, state_of(history, supervised),
+      last_step_in(history.metrics_in(paths.run)), durable.empty() ? 0 : durable.front());
+  std::vector<AttemptLine> lines = found.lines;
+  for (AttemptLine& line : lines)
+    if (line.cause.empty() && !supervised) line.reason = "its supervisor died";
+  text += to_text(lines, most);
   Index last = 0;  // that has failed
   for (const AttemptLine& line : found.lines)
     if (!line.cause.empty() && is_failure(line.cause)) last = line.attempt;

@@ -35,7 +35,9 @@ std::string when(Index seconds) {
 
 std::string to_text(const AttemptLine& line) {
   std::string text = fmt::format("{}  attempt {:<4} {:<15}", when(line.at), line.attempt,
-                                 line.cause.empty() ? "runs" : line.cause);
+                                 !line.cause.empty()   ? line.cause
+                                 : line.reason.empty() ? "runs"
+                                                       : "no end");
   if (!line.cause.empty() && is_failure(line.cause))
     text += fmt::format(" lost {} step{}, {:.1f} s", line.lost_steps,
                         line.lost_steps == 1 ? "" : "s", line.lost_s);

@@ -11,6 +11,7 @@
 
 #include "runtime/core/files/other_files.h"
 #include "runtime/core/json/json_keys.h"
+#include "runtime/core/require_call.h"
 #include "runtime/interop/hf_config.h"
 #include "runtime/interop/hf_rope.h"
 #include "runtime/models/kinds.h"
@@ -345,8 +346,8 @@ HfConfig parse_hf_config(std::string_view text, Problems& problems) {
   config.model_type = keys.word("model_type", "");
   const Family* family = find_family(config.model_type);
   if (family == nullptr) {
-    keys.problem("model_type is ", shown(config.model_type), "; trireme trains ",
-                 listed_families());
+    keys.problem("model_type is ", config.model_type.empty() ? "missing" : shown(config.model_type),
+                 "; trireme trains ", listed_families());
     read_code(keys, config);
     return config;
   }
@@ -368,10 +369,11 @@ std::string hf_config_text(const std::string& path) {
   require(std::filesystem::is_regular_file(path, ignored), path,
           ": cannot be read: it is missing, or no file");
   std::ifstream in(path, std::ios::binary);
+  require_call(in.is_open(), path, ": cannot be read");
   std::string text(static_cast<std::size_t>(most_config_bytes) + 1, '\0');
   in.read(text.data(), most_config_bytes + 1);
   text.resize(static_cast<std::size_t>(in.gcount()));
-  require(!text.empty(), path, ": cannot be read, or is empty");
+  require(!text.empty(), path, ": is empty");
   require(static_cast<Index>(text.size()) <= most_config_bytes, path, ": has more than ",
           most_config_bytes, " bytes; this is no config.json of a model");
   return text;

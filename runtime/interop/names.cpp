@@ -248,9 +248,9 @@ std::vector<std::string> fit(std::vector<HfView>& views, const Directory& files,
       unknown.add("tensor ", tensor.name, ' ', tensor.shape, " has no place in this model");
   if (doubles > 0) notes.push_back(str(doubles, " tensors of the type F64 are rounded to f32"));
   if (!files.absent.empty())
-    notes.push_back(str(safetensors::index_name, " names ", files.absent.size(),
-                        " tensors that are in no file, as ", files.absent.front(),
-                        "; the model does not need them"));
+    notes.push_back(str(safetensors::index_name,
+                        " names tensors that are in no file: ", files.absent.size(), ", as ",
+                        files.absent.front(), "; the model does not need them"));
   std::vector<std::string> problems;
   differing.move_to(problems, "are missing, or have another shape or type");
   unknown.move_to(problems, "have no place in this model");

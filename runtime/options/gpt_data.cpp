@@ -121,6 +121,8 @@ std::string how_to_make(const std::string& problem, const std::vector<WeightedPa
     if (!exists(""))
       return "; make it from text: trireme data prepare --input FILE... --output " + path.prefix;
     std::error_code ignored;
+    if (std::filesystem::is_directory(path.prefix, ignored))
+      return str("; ", path.prefix, " is a directory: add how the names of its files begin");
     if (std::filesystem::is_regular_file(path.prefix, ignored))
       return str("; ", path.prefix,
                  " is a file, not a PREFIX; if it is text: trireme data prepare ", "--input ",

@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "trireme/core/error.h"
+
 #include "runtime/core/text/one_line.h"
 #include "tests/support/scratch_directory.h"
 
@@ -75,12 +77,19 @@ TEST(OtherFiles, APathThatIsNoDirectoryIsNamed) {
   EXPECT_EQ(instead_of(FilesOf::model, "meta-llama/Llama-3.2-1B"),
             "there is no such directory; if it is a model of the hub, download it first: hf "
             "download meta-llama/Llama-3.2-1B, which prints its directory");
+  for (const char* address : {"https://huggingface.co/", "huggingface.co/", "hf://"})
+    EXPECT_THAT(instead_of(FilesOf::model, str(address, "Qwen/Qwen3-0.6B")),
+                HasSubstr("download it first: hf download Qwen/Qwen3-0.6B,"));
+  EXPECT_THAT(instead_of(FilesOf::model, "s3://bucket/model"), HasSubstr("this is an address"));
   for (const char* missing : {"./a/b", "/nowhere/a", "a/b/c", "a", "../a"})
     EXPECT_EQ(instead_of(FilesOf::model, missing), "there is no such directory");
   EXPECT_EQ(model("model.safetensors"),
             "this is a file; give the directory around it, " + folder.path());
   EXPECT_EQ(model("config.json"), "this is a file; give the directory around it, " + folder.path());
   EXPECT_THAT(model("x.gguf"), HasSubstr("this is x.gguf, a model of llama.cpp"));
+  EXPECT_THAT(instead_of(FilesOf::tokenizer, folder.write("a.tiktoken", "")),
+              HasSubstr("this is a.tiktoken, a vocabulary of tiktoken"));
+  EXPECT_EQ(instead_of(FilesOf::tokenizer, folder.write("mine.json", "")), "");
 }
 
 TEST(OtherFiles, AModelOneDirectoryBelowIsFound) {

@@ -97,8 +97,23 @@ TEST(TokenizerFile, NamesWhatAFileOfAnotherTokenizerIs) {
   EXPECT_THAT(refused("tokenizer.model", "\n\x0e"),
               StartsWith("tokenizer.model: this is tokenizer.model, a model of SentencePiece"));
   EXPECT_THAT(refused("mine.json", "{}"), StartsWith("mine.json: cannot be used:"));
+  EXPECT_THAT(refused("a.tiktoken", "aGk= 0\n"), HasSubstr("a vocabulary of tiktoken"));
   const std::string sound = folder.write("vocab.json", SmallTokenizer().json());
   EXPECT_EQ(Tokenizer::load(sound).vocabulary(), 256);
+}
+
+TEST(TokenizerFile, NamesWhatADownloadGaveInItsPlace) {
+  const ScratchDirectory folder;
+  const auto refused = [&](const std::string& text) {
+    const std::string file = folder.write("tokenizer.json", text);
+    return message_of(folder, [&] { Tokenizer::load(file); });
+  };
+  EXPECT_THAT(refused("<!DOCTYPE html>"), HasSubstr("is a page of HTML"));
+  EXPECT_THAT(refused("version https://git-lfs.github.com/spec/v1\n"),
+              HasSubstr("is a pointer of Git LFS"));
+  EXPECT_THAT(refused("{"), HasSubstr("this is not JSON at byte"));
+  EXPECT_THAT(message_of([] { Tokenizer::load("meta-llama/Llama-3.2-1B"); }),
+              HasSubstr("hf download meta-llama/Llama-3.2-1B"));
 }
 
 TEST(TokenizerFile, RefusesHostileText) {

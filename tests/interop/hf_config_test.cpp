@@ -252,7 +252,7 @@ const Broken broken[] = {
     {"", {"not JSON"}},
     {"{\"model_type\": \"llama\"", {"not JSON at byte"}},
     {"[1, 2]", {"the file is [1,2]; expected an object"}},
-    {"{}", {"model_type is \"\"; trireme trains gpt2, llama, mistral, qwen2 and qwen3"}},
+    {"{}", {"model_type is missing; trireme trains gpt2, llama, mistral, qwen2 and qwen3"}},
     {with(llama_31, "model_type", "\"gemma3_text\""), {"model_type is \"gemma3_text\""}},
     {with(llama_31, "model_type", R"("\u001b[31mX\nfoo: ok")"),
      {R"(model_type is "\u001b[31mX\nfoo: ok"; trireme trains)"}},
@@ -313,6 +313,8 @@ TEST(HfConfig, AllThatIsNotUnderstoodIsSaidAtOnceWithTheFile) {
                              HasSubstr(path + ": hidden_act is \"gelu\"")));
   EXPECT_THAT(message_of([&] { read_hf_config(folder / "missing.json"); }),
               HasSubstr("missing.json: cannot be read"));
+  EXPECT_THAT(message_of([&] { read_hf_config(folder.write("empty.json", "")); }),
+              HasSubstr("empty.json: is empty"));
   const std::string large = folder.write("large.json", std::string((16 << 20) + 1, ' '));
   EXPECT_THAT(message_of([&] { read_hf_config(large); }),
               HasSubstr("large.json: has more than 16777216 bytes"));

@@ -133,17 +133,30 @@ bool is_like_a_model_of_the_hub(const std::string& path) {
          std::all_of(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(slash), plain);
 }
 
+/// Without the address of the hub before it.
+std::string in_the_hub(const std::string& path) {
+  for (const std::string_view address :
+       {"https://huggingface.co/", "http://huggingface.co/", "huggingface.co/", "hf://"})
+    if (path.starts_with(address)) return path.substr(address.size());
+  return path;
+}
+
 std::string of_missing(FilesOf wanted, const std::string& path) {
   if (wanted == FilesOf::tokens) return "";
-  if (!is_like_a_model_of_the_hub(path)) return "there is no such directory";
-  return str(
-      "there is no such directory; if it is a model of the hub, download it first: hf download ",
-      path, ", which prints its directory");
+  const std::string name = in_the_hub(path);
+  if (is_like_a_model_of_the_hub(name))
+    return str(
+        "there is no such directory; if it is a model of the hub, download it first: hf download ",
+        name, ", which prints its directory");
+  return path.find("://") == path.npos
+             ? "there is no such directory"
+             : "this is an address, and only files of this machine are read; copy it here first";
 }
 
 /// Of a file where a directory is wanted.
 std::string of_file(FilesOf wanted, const std::string& path) {
   const std::string name = name_of(path), said = said_of(wanted, {name});
+  if (wanted == FilesOf::tokenizer && said.empty()) return "";
   const bool of_a_model = name == "config.json" || name == "model.safetensors" ||
                           name == "model.safetensors.index.json";
   if (of_a_model || said.empty()) {

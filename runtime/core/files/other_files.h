@@ -12,7 +12,7 @@ namespace trireme {
 /// What a reader looks for.
 enum class FilesOf { model, tokenizer, tokens };
 
-/// Returns a sentence about what `path` is, or what the directory has, in place of the files that a
+/// Returns a clause about what `path` is, or what the directory has, in place of the files that a
 /// reader looks for and has not found, with the remedy: "it has adapter_config.json, an adapter of
 /// PEFT without its model; ...". "": nothing is known about it. `FilesOf::tokens`: `path` is the
 /// PREFIX of the files.

@@ -1,5 +1,7 @@
 #include "trireme/data/tokenizer.h"
 
+#include <fstream>
+
 #include "trireme/core/error.h"
 
 #include "runtime/core/files/other_files.h"
@@ -126,16 +128,32 @@ Tokenizer::~Tokenizer() = default;
 /// What is beside the place of a tokenizer.json, as a clause.
 static std::string instead_of_file(const std::filesystem::path& file) {
   const std::string directory = file.parent_path().string();
-  const std::string other =
-      instead_of(FilesOf::tokenizer, directory.empty() ? std::string(".") : directory);
+  std::error_code unknown;
+  const std::string asked = directory.empty() ? "." : directory;
+  const std::string other = instead_of(
+      FilesOf::tokenizer, std::filesystem::is_directory(asked, unknown) ? asked : file.string());
   return other.empty() ? "" : "; " + other;
 }
 
-/// What has another name may be a tokenizer.json too; if it is none, its name says what it is.
+/// The first bytes; none where it cannot be read.
+static std::string beginning_of(const std::string& file) {
+  std::string begin(64, '\0');
+  std::error_code unknown;
+  std::ifstream in;
+  if (std::filesystem::is_regular_file(file, unknown)) in.open(file, std::ios::binary);
+  in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<std::size_t>(in.gcount()));
+  return begin;
+}
+
+/// What has another name may be a tokenizer.json too; if it is none, its name or its beginning says
+/// what it is.
 static TokenizerDefinition read_file(const std::string& file) {
   try {
     return read_tokenizer(file);
   } catch (const Error&) {
+    if (const std::string what = what_begins_so(beginning_of(file)); !what.empty())
+      throw Error(str(file, ": ", what));
     const std::string other = what_is_named_so(FilesOf::tokenizer, file);
     if (other.empty()) throw;
     throw Error(str(file, ": this is ", other));

@@ -319,6 +319,9 @@ TEST_F(PrepareText, NamesInputsThatCannotBeUsedAndWritesNothing) {
   options_.inputs = {good};
   EXPECT_EQ(message_of(folder_, [&] { check(options_, encoder_); }),
             "PrepareOptions::prefix missing/out: missing/out.idx: there is no directory missing");
+  options_.prefix = folder_ / "out.bin";
+  EXPECT_EQ(message_of(folder_, [&] { check(options_, encoder_); }),
+            "PrepareOptions::prefix out.bin: give the names without .bin, which is added");
 }
 
 /// RFC 8878: a frame that declares a window of 256 MiB.

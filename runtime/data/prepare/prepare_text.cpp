@@ -179,6 +179,9 @@ void check_place(const PrepareOptions& options) {
   const std::string &prefix = options.prefix, field = str("PrepareOptions::prefix ", prefix);
   const std::string wrong = why_no_prefix(prefix);
   require(wrong.empty(), field, ' ', wrong);
+  for (const char* ending : {".bin", ".idx"})
+    require(!prefix.ends_with(ending), field, ": give the names without ", ending,
+            ", which is added");
   try {
     check_token_outputs(prefix, true);
   } catch (const Error& error) {

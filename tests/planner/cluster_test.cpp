@@ -36,8 +36,20 @@ TEST(Cluster, OfOneNodeNeedsNoNumberOfNodes) {
   EXPECT_EQ(cluster.gpus(), 8);
 }
 
+TEST(Cluster, OfATextMayHaveAnyCrossAndSpacesAroundIt) {
+  for (const char* text : {"8X4XH100", "8 x 4 x H100", "8*4*H100",
+                           "8\xc3\x97"
+                           "4\xc3\x97H100",
+                           " 8 x4 xNVIDIA H100 80GB HBM3"}) {
+    const Cluster cluster = read_cluster(text);
+    EXPECT_EQ(cluster.groups[0].nodes, 8) << text;
+    EXPECT_EQ(cluster.groups[0].per_node, 4) << text;
+    EXPECT_EQ(cluster.groups[0].profile.name, "H100-SXM") << text;
+  }
+}
+
 TEST(Cluster, OfATextThatIsNoneIsRefusedInOneSentence) {
-  for (const char* text : {"", "H100", "8x8x", "x8xH100", "8 x 8 x H100"})
+  for (const char* text : {"", "H100", "8x8x", "x8xH100", "8 8 H100"})
     EXPECT_THAT(message_of([&] { read_cluster(text); }),
                 HasSubstr("is no file, and no cluster: expected NODESxGPUSxGPU such as"))
         << text;

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <regex>
 #include <set>
 
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 
 #include "runtime/core/json.h"
 #include "runtime/core/parse_number.h"
+#include "runtime/core/require_call.h"
 #include "runtime/core/show_bytes.h"
 #include "runtime/planner/profile_json.h"
 
@@ -67,7 +69,16 @@ GpuGroup make_group(const std::string& gpu, int nodes, int per_node) {
   return group;
 }
 
-Cluster parse_text(const std::string& text) {
+/// "8 x H100" and "8XH100" as "8xH100": what stands between counts and the GPU.
+std::string with_plain_crosses(const std::string& text) {
+  const std::regex cross(R"(^\s*(\d+)\s*(x|X|\*|\xc3\x97)\s*(.*)$)");
+  std::smatch parts;
+  if (!std::regex_match(text, parts, cross)) return text;
+  return parts[1].str() + "x" + with_plain_crosses(parts[3].str());
+}
+
+Cluster parse_text(const std::string& given) {
+  const std::string text = with_plain_crosses(given);
   std::vector<int> counts;
   std::size_t begin = 0;
   for (std::size_t end; counts.size() < 2 && (end = text.find('x', begin)) != std::string::npos;
@@ -94,8 +105,9 @@ Json parse_file(std::string_view json) {
 /// Throws: Error when there is no such file, or nothing in it.
 std::string text_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
+  require_call(file.is_open(), path, " cannot be read");
   std::string text{std::istreambuf_iterator<char>(file), {}};
-  require(file && !text.empty(), path, " cannot be read, or is empty");
+  require(!text.empty(), path, " is empty");
   return text;
 }
 

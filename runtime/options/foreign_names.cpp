@@ -93,7 +93,7 @@ constexpr ForeignName table[] = {
      1, true},
     {"qlora load-in-8bit load-in-4bit 8bit 8-bit 4bit 4-bit bits quantize quantization "
      "bnb-4bit-quant-type "
-     "use-8bit-adam adam-8bit",
+     "use-8bit-adam adam-8bit use-8bit-optimizer optimizer-8bit",
      "trireme has no quantised weights or states; --bf16 computes with 2 bytes a weight", 1, true},
     {"freeze-layers num-freeze-layers freeze-layer unfreeze", "use --freeze PARTS"},
     {"packing pack packed-sequences sample-packing sequence-packing",
@@ -122,8 +122,9 @@ constexpr ForeignName table[] = {
     {"epochs num-epochs num-train-epochs max-epochs",
      "use --train-iters N, steps; the log says how many an epoch has"},
     {"train-samples train-tokens", "use --train-iters N, which is samples / --global-batch-size"},
-    {"learning-rate", "use --lr X"},
-    {"warmup-iters warmup-steps num-warmup-steps warmup-ratio lr-warmup-fraction lr-warmup-samples",
+    {"learning-rate max-lr peak-lr", "use --lr X"},
+    {"warmup warmup-iters warmup-steps num-warmup-steps warmup-ratio lr-warmup-fraction "
+     "lr-warmup-samples",
      "use --lr-warmup-iters N, steps"},
     {"lr-decay-samples lr-decay-steps", "use --lr-decay-iters N, steps"},
     {"lr-scheduler-type lr-scheduler lr-schedule", "use --lr-decay-style"},

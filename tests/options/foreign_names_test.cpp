@@ -89,6 +89,8 @@ const Answer answers[] = {
     {"--attention-bias", {"--add-attention-bias"}},
     {"--dpq", {"unknown option --dpq; --help lists all"}},
     {"--lorb 3", {"unknown option --lorb; --help lists all"}},
+    {"--max-lr 1e-3", {"unknown option --max-lr; use --lr X"}},
+    {"--use-8bit-optimizer", {"no quantised weights or states"}},
     {"--zero-stage 1", {"use --use-distributed-optimizer"}},
 };
 INSTANTIATE_TEST_SUITE_P(Table, ForeignLine, testing::ValuesIn(answers));

@@ -47,7 +47,7 @@ std::string describe_bf16(const DeviceTraits& device) {
 void dump_plans(const Context& context, const PlannedTraining& plan) {
   const bool speaks = plan.coordinate(Axis::data) == 0 && plan.coordinate(Axis::tensor) == 0;
   for (const std::string& text : gather_strings(context.host(), speaks ? plan.describe() : ""))
-    if (!text.empty()) context.log().line(text);
+    if (!text.empty()) context.log().result(text);
 }
 
 /// "'embedding.weight' (embedding, head/linear)": the parameters that several ops read, and the

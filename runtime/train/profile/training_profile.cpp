@@ -57,7 +57,7 @@ void report_profile(const Context& context, TrainingProfile* profile, const Step
     if (context.host().rank() != 0) return;
     const Json whole = whole_profile(stages);
     write_profile(context.options().profile_ops, whole);
-    context.log().line(profile_table(whole));
+    context.log().result(profile_table(whole));
   });
 }
 

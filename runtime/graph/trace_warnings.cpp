@@ -92,10 +92,14 @@ std::string in_slashes(std::string scope) {
   return scope;
 }
 
-/// A layer is a scope with the name of the layer, in which are its weights and its op.
+bool is_norm(const Node& node) { return node.op->name().find("norm") != std::string::npos; }
+
+/// A layer is a scope with the name of the layer, in which are its weights and its op; the op of a
+/// norm is around that scope.
 bool is_of_layer(const Node& node, const Parameter& parameter) {
-  const std::string scope = in_slashes(scope_of(node.name, '/'));
-  return !scope.empty() && scope == scope_of(parameter.name(), '.');
+  const std::string scope = in_slashes(scope_of(node.name, '/')),
+                    layer = scope_of(parameter.name(), '.');
+  return !layer.empty() && (scope == layer || (is_norm(node) && scope == scope_of(layer, '/')));
 }
 
 void add_shared(const Graph& graph, std::vector<std::string>& warnings) {

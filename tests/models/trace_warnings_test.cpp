@@ -67,6 +67,20 @@ TEST(TraceWarnings, LayersOfOneNameAreNamed) {
                                 HasSubstr("b.0/fc/linear, b.0/fc/linear#2"))));
 }
 
+TEST(TraceWarnings, NormsOfOneNameAreNamed) {
+  const auto twice = [](Graph& g, Value x) {
+    return g.block("b", 0, [&] { return rms_norm(gelu_erf(rms_norm(x, "n")), "n"); });
+  };
+  EXPECT_THAT(warnings_of(twice),
+              ElementsAre(HasSubstr("the weights 'b.0.n.weight' are one for 2 layers")));
+  EXPECT_THAT(warnings_of([](Graph&, Value x) {
+                return layer_norm(x, "n") + layer_norm(gelu_erf(x), "n");
+              }),
+              ElementsAre(HasSubstr("the weights 'n.weight' are one for 2 layers")));
+  EXPECT_THAT(warnings_of([](Graph&, Value x) { return rms_norm(rms_norm(x, "a"), "b"); }),
+              IsEmpty());
+}
+
 TEST(TraceWarnings, WeightsThatAreSharedByTheirValueAreMeant) {
   EXPECT_THAT(warnings_of([](Graph& g, Value x) {
                 const Value w = g.parameter("w", {8, 8}, replicated(), normal(1));

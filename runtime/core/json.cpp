@@ -61,7 +61,8 @@ std::string reason_of(const Complaint& complaint, std::string_view text) {
                                                                      : "not UTF-8";
   if (complaint.has("control character")) return "a control character that is not escaped";
   if (is_number_that_is_none(text, complaint.position)) return "JSON has no NaN and no Infinity";
-  if (complaint.has("unexpected end of input")) return "it ends too early";
+  if (complaint.has("unexpected end of input") || complaint.has("missing closing quote"))
+    return "it ends too early";
   return "";
 }
 

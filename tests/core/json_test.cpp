@@ -55,6 +55,8 @@ TEST(ReadTexts, SaysWhatIsMissingWrongOrThereTwice) {
             "this is not JSON at byte 17 in member 'text': half of a surrogate pair");
   EXPECT_EQ(message("{\"text\": \"a\""),
             "this is not JSON at byte 13 in member 'text': it ends too early");
+  EXPECT_EQ(message("{\"text\": \"cut"),
+            "this is not JSON at byte 14 in member 'text': it ends too early");
   EXPECT_EQ(message("{\"text\": \"a\", \"b\": \"\xed\xa0\x80\"}"),
             "this is not JSON at byte 22 in member 'b': half of a surrogate pair");
   EXPECT_EQ(message("{\"text\": \"a\", \"b\": -Infinity}"),

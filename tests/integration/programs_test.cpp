@@ -152,6 +152,16 @@ TEST_F(Programs, TextIsTheSameOnEveryLayout) {
   EXPECT_EQ(text("--tp 2 --pp 2", 8), one);
 }
 
+TEST_F(Programs, WhatIsAskedForIsPrintedAtEveryLogLevel) {
+  const Outcome outcome =
+      run("train_gpt --model tiny --micro-batch-size 1 --global-batch-size 1 --train-iters 3 "
+          "--dump-plan --profile-step 2 --profile-ops " +
+          (folder_ / "profile.json") + " --log-level quiet --data-path " + corpus());
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.output, HasSubstr("embedding.weight"));                 // of the plan
+  EXPECT_THAT(outcome.output, HasSubstr("gelu_linear            backward"));  // of the table
+}
+
 TEST_F(Programs, ACheckpointAloneIsEnoughToGenerate) {
   const std::string steps = folder_ / "run";
   const Outcome trained = run("train_gpt " + tiny_options +

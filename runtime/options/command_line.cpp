@@ -27,7 +27,7 @@ using namespace options;
 namespace {
 
 constexpr int help_name_width = 34;
-constexpr int most_values = 10000;  // of a list
+constexpr int most_values = 1 << 20;  // of a list: more than a command line can hold
 
 constexpr std::size_t most_config_bytes = std::size_t{1} << 20;
 constexpr std::size_t most_config_problems = 20;  // that are listed

@@ -67,6 +67,14 @@ TEST(CommandLine, SetsEveryKindOfOption) {
   EXPECT_FALSE(e.command.given("--config"));
 }
 
+TEST(CommandLine, TakesAListOfAsManyFilesAsAShellGives) {
+  Example e;
+  std::vector<const char*> words(20000, "file.txt.gz");
+  words.insert(words.begin(), "--files");
+  EXPECT_THAT(e.parse(words), ElementsAre());
+  EXPECT_EQ(e.files.size(), 20000u);
+}
+
 TEST(CommandLine, ListsEveryOptionWithTheValueInForce) {
   Example e;
   e.parse({"--ts", "4", "--fast"});

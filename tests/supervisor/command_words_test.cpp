@@ -110,6 +110,24 @@ TEST(Words, SaveAsChosenWhereTheIntervalIsAuto) {
   EXPECT_EQ(words_for(fixed, {.saves = {.steps = 14}}), fixed);
 }
 
+TEST(Job, KnowsWhetherItSavesBeforeItsEnd) {
+  const auto saves_between = [](Words options) {
+    options.insert(options.begin(), {"p", "--save", "r"});
+    return make_job(options, "").saves_between;
+  };
+  EXPECT_FALSE(saves_between({}));
+  EXPECT_FALSE(saves_between({"--save-interval", "0"}));
+  EXPECT_FALSE(saves_between({"--save-memory-interval", "9"}));  // memory is lost with its host
+  EXPECT_TRUE(saves_between({"--save-interval", "9"}));
+  EXPECT_TRUE(saves_between({"--save-interval=auto"}));
+  EXPECT_TRUE(saves_between({"--save-interval-seconds", "9"}));
+
+  const ScratchDirectory folder;
+  const std::string file = folder / "job.toml";
+  std::ofstream(file) << "save-interval = 9\n";
+  EXPECT_TRUE(saves_between({"--config", file}));
+}
+
 TEST(Words, SaveAsChosenWhereAFileOfOptionsSaysAuto) {
   const ScratchDirectory folder;
   const std::string file = folder / "job.toml";

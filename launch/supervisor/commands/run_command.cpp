@@ -234,6 +234,10 @@ int supervise(RunArguments& given, const Job& job, bool& requeue) {
                 " has no --no-kill: Slurm ends the job when it loses a node");
   if (!job.watched)
     machine.say(job.name() + " has no --save: it is supervised by its exit code only");
+  else if (!job.saves_between)
+    machine.say("warning: " + job.name() +
+                " has no --save-interval, so it saves at its end only, and a failure costs all its "
+                "steps; --save-interval auto chooses one");
   settings.run = new_run_id(machine.date(), settings.pid);
   History history = machine.take_over(settings.run);
   const int code = Supervisor(machine, settings, std::move(history)).run();

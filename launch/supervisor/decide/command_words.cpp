@@ -118,6 +118,9 @@ Job make_job(const Words& words, const std::string& run_dir) {
           option_or_config(words, "save-interval") == "auto",
           option_or_config(words, "save-interval-seconds", Value::number),
           !option_or_config(words, "save-memory-interval", Value::number).empty()};
+  const std::string steps = option_or_config(words, "save-interval", Value::number);
+  job.saves_between =
+      job.auto_saves || !job.save_seconds.empty() || (!steps.empty() && steps != "0");
   const std::string retained = option_or_config(words, "save-retain-interval", Value::number);
   require(!job.auto_saves || retained.empty(), "--save-retain-interval ", retained,
           " keeps multiples of a step, which --save-interval auto does not make sure to save; give "

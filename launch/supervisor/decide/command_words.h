@@ -28,6 +28,7 @@ struct Job {
   bool auto_saves = false;        // --save-interval auto: AttemptPlan::saves
   std::string save_seconds = {};  // --save-interval-seconds; empty: not given
   bool snapshots = false;         // in memory: --save-memory-interval
+  bool saves_between = true;      // not at its end only
   std::string name() const;       // of the program, without its directory
 };
 /// `run_dir`: --run-dir; empty: the --save of the words. Throws: Error when there is neither, or

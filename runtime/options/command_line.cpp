@@ -3,7 +3,6 @@
 #include "trireme/options/command_line.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -54,11 +53,6 @@ std::string shown_default(const OptionDefinition& definition) {
       definition.value.empty() || definition.help.find("default") != std::string::npos;
   const std::string value = in_help ? "" : definition.show();
   return value.empty() ? "" : " [" + value + "]";
-}
-
-std::string lower_case(std::string word) {
-  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return word;
 }
 
 /// A file of a size that a person writes.
@@ -244,6 +238,13 @@ void CommandLine::State::read_file(Problems& problems, std::map<std::string, Wri
     problems.add(config, ": and ", wrong - most_config_problems, " more problems");
 }
 
+std::string CommandLine::State::typed_name(const Option& option) const {
+  for (const std::string& letter : option.parsed->get_snames())
+    for (const std::string& word : words)
+      if (word.starts_with("-" + letter)) return "-" + letter;
+  return option.name;
+}
+
 void CommandLine::State::apply(Problems& problems, const std::map<std::string, Written>& written) {
   for (Option& option : options) {
     const auto found = written.find(option.name);
@@ -254,7 +255,7 @@ void CommandLine::State::apply(Problems& problems, const std::map<std::string, W
     const Written& given = found->second;
     option.given = true;
     if (given.values.empty() || std::count(given.values.begin(), given.values.end(), "") > 0) {
-      problems.add(option.name, given.origin, " needs a value: ", option.definition.value);
+      problems.add(typed_name(option), given.origin, " needs a value: ", option.definition.value);
       continue;
     }
     try {
@@ -262,7 +263,7 @@ void CommandLine::State::apply(Problems& problems, const std::map<std::string, W
       option.definition.set(given.values);
       option.values = given.values;
     } catch (const Error& error) {
-      problems.add(option.name, " ", shortened(joined(given.values)), given.origin, ": ",
+      problems.add(typed_name(option), " ", shortened(joined(given.values)), given.origin, ": ",
                    error.what());
     }
   }
@@ -274,6 +275,7 @@ CommandLine::Outcome CommandLine::parse(int argc, const char* const* argv, Probl
   if (has("--help") || has("-h")) return Outcome::help;
   if (has("--version")) return Outcome::version;
   if (has("--help-markdown")) return Outcome::reference;
+  state_->words = all;
   std::vector<const char*> words;
   for (int i = 0; i < argc; ++i)
     if (i > 0 && i + 1 < argc && std::string(argv[i]) == "=")

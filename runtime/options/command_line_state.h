@@ -63,6 +63,8 @@ struct CommandLine::State {
                             const std::string& origin, const std::string& why) const;
   /// The tables below the options, for help.
   std::string tables_as_text() const;
+  /// The canonical name, but "-n" where the command line has that.
+  std::string typed_name(const Option& option) const;
   /// Throws: Error when no such option is declared.
   Option& find(const std::string& name);
 
@@ -70,7 +72,8 @@ struct CommandLine::State {
   std::string group = "General";
   std::unique_ptr<CLI::App> app;
   std::string config;
-  bool has_unknown = false;  // an option is not declared
+  std::vector<std::string> words = {};  // of the command line
+  bool has_unknown = false;             // an option is not declared
   std::vector<Option> options;
   std::vector<Table> tables;
 };

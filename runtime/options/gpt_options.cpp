@@ -36,7 +36,7 @@ void declare_preset(CommandLine& c, GptOptions& gpt) {
          "preset of the model, which the options below refine: one of the table at the end", false,
          [&gpt, names](const std::vector<std::string>& words) {
            for (const std::string& name : preset_names())
-             if (name == words.front()) {
+             if (name == options::lower_case(words.front())) {
                gpt.preset = name;
                gpt.model = preset(name);
                return;

@@ -55,6 +55,14 @@ bool fits_fp32(double value) {
 }
 constexpr std::string_view fp32_range = "from 1.4e-45 to 3.4e+38";
 
+/// Words after the range, for "8k" and the like, which is no whole number.
+std::string_view why_no_unit(const std::string& word) {
+  constexpr std::string_view known = "kKmMbBgGtT";
+  const bool has_unit = word.size() > 1 && known.find(word.back()) != std::string_view::npos &&
+                        parse_number<double>(std::string_view(word).substr(0, word.size() - 1));
+  return has_unit ? ", in digits without a unit" : "";
+}
+
 constexpr std::string_view units = "KMGT";  // powers of 1024
 
 /// The names and numbers of a model's name: "Llama3-8B" -> llama, 3, 8b.
@@ -80,6 +88,16 @@ bool begin_in_order(const std::vector<std::string>& some, const std::vector<std:
   return next == some.size();
 }
 
+/// What other programs call a choice.
+struct Synonym {
+  std::string_view word, meaning;
+};
+constexpr Synonym synonyms[] = {{"gpu", "cuda"},       {"gpus", "cuda"},
+                                {"nvidia", "cuda"},    {"cuda:0", "cuda"},
+                                {"rotary", "rope"},    {"learned", "learned_absolute"},
+                                {"silu", "swiglu"},    {"swish", "swiglu"},
+                                {"gelu", "gelu-tanh"}, {"gelu_new", "gelu-tanh"}};
+
 /// How many letters are left out, added, replaced, or swapped with their neighbour (the distance of
 /// optimal string alignment).
 Index edit_distance(const std::string& a, const std::string& b) {
@@ -100,6 +118,11 @@ Index edit_distance(const std::string& a, const std::string& b) {
 
 }  // namespace
 
+std::string options::lower_case(std::string word) {
+  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return word;
+}
+
 std::vector<std::string> options::split_at_commas(const std::string& text) {
   std::vector<std::string> words(1);
   for (const char c : text)
@@ -112,7 +135,7 @@ std::vector<std::string> options::split_at_commas(const std::string& text) {
 
 Index options::parse_whole(const std::string& word, const Whole& legal) {
   const std::optional<Index> value = parse_number<Index>(word);
-  require(value.has_value(), "expected a whole number", range_of(legal));
+  require(value.has_value(), "expected a whole number", range_of(legal), why_no_unit(word));
   require(is_legal(*value, legal), "expected a whole number", range_of(legal), "; the nearest is ",
           std::clamp(*value, legal.least, legal.most));
   return *value;
@@ -188,6 +211,16 @@ std::string nearest(const std::string& word, const std::vector<std::string>& can
         return word.size() > 3 && candidate.find(word) != std::string::npos;
       });
   return part == candidates.end() ? "" : *part;
+}
+
+std::string meant_choice(const std::string& word, const std::vector<std::string>& legal) {
+  const std::string lower = lower_case(word);
+  for (const Synonym& each : synonyms)
+    if (each.word == lower && std::find(legal.begin(), legal.end(), each.meaning) != legal.end())
+      return std::string(each.meaning);
+  for (const std::string& choice : legal)
+    if (lower_case(choice) == lower) return choice;
+  return nearest(word, legal);
 }
 
 std::vector<std::string> options::models_like(const std::string& word,

@@ -16,6 +16,8 @@ double parse_quantity(const std::string& word, const Real& legal);
 bool parse_flag(const std::string& word);
 /// "512M" -> 536870912
 Index parse_size(const std::string& word, Index least);
+/// Of ASCII.
+std::string lower_case(std::string word);
 /// "3,2,1" -> 3, 2, 1; what a comma ends is a word, if an empty one.
 std::vector<std::string> split_at_commas(const std::string& text);
 /// The models that a name in another form may mean: each name and number in it begins one of

@@ -97,6 +97,19 @@ TEST(CommandLine, ReportsEveryMistakeAtOnce) {
                   "--name needs a value: NAME"));
 }
 
+TEST(CommandLine, NamesAnOptionOfOneLetterAsItIsTyped) {
+  for (const auto& [name, shown] :
+       {std::pair{"-n", "-n 0: "}, {"--ranks", "--ranks 0: "}, {"--np", "--ranks 0: "}}) {
+    Index ranks = 1;
+    CommandLine command("ranks", "");
+    command.whole("--ranks,--np,-n", ranks, at_least(1), "how many");
+    Problems problems;
+    const char* words[] = {"ranks", name, "0"};
+    command.parse(3, words, problems);
+    EXPECT_THAT(problems.all(), ElementsAre(testing::StartsWith(shown)));
+  }
+}
+
 TEST(CommandLine, RejectsNumbersThatAreNotWhatTheySeem) {
   for (const char* word : {"1.5", "1e3", "0x10", "99999999999999999999", "1 ", "-3"})
     EXPECT_EQ(Example().parse({"--ts", word}).size(), 1u) << word;

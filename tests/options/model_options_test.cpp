@@ -47,6 +47,10 @@ TEST(ModelOptions, OfLlama3ScalingAreThoseOfLlama31) {
   EXPECT_EQ(c.rotary_scaling.factor, 16);
 }
 
+TEST(ModelOptions, NamesOfPresetsIgnoreCase) {
+  EXPECT_EQ(GptCommandLine("--model Llama-3.1-8B", 1).gpt.preset, "llama-3.1-8b");
+}
+
 TEST(ModelOptions, TheSizeOfAHeadIsSettled) {
   EXPECT_EQ(model_of("").kv_channels, 32);
   EXPECT_EQ(model_of("--model qwen3-0.6b --hidden-size 512").kv_channels, 128);

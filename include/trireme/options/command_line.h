@@ -144,6 +144,9 @@ class CommandLine {
 /// The candidate nearest to a mistyped word, or "" when none is near.
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
 
+/// The choice that a mistyped word means: what other programs call so, or the nearest.
+std::string meant_choice(const std::string& word, const std::vector<std::string>& legal);
+
 template <class E>
 void CommandLine::choice(const std::string& names, E& value,
                          const std::vector<std::pair<std::string, E>>& legal,
@@ -161,7 +164,7 @@ void CommandLine::choice(const std::string& names, E& value,
         value = meaning;
         return;
       }
-    const std::string near = nearest(given.front(), words);
+    const std::string near = meant_choice(given.front(), words);
     throw Error(str("expected one of ", shown, near.empty() ? "" : "; did you mean ", near,
                     near.empty() ? "" : "?"));
   };

@@ -57,7 +57,7 @@ void declare(CommandLine& command, PlanArguments& words) {
                "8x8xH100-80 (nodes, GPUs of a node, GPU), 8xH100-80, or a file of JSON; for GPU "
                "also the file of a profile, as --calibrate writes it: 4xcpu.json");
   command.whole("--global-batch-size", words.batch, at_least(1),
-                "samples of one step over all ranks; default: that of --model-config");
+                "samples of one step over all ranks, not tokens; default: that of --model-config");
   command.whole("--seq-length", words.length, at_least(1),
                 "tokens of a sample; with --hf it has to be given, as in training");
   declare_tokens(command, words.tokens);
@@ -82,16 +82,14 @@ void declare(CommandLine& command, PlanArguments& words) {
                "of --calibrate and --try: mpirun, and options for it");
 }
 
-/// The options of train_gpt that the task is made of.
+/// The options of train_gpt that the task is made of, without numbers that were refused.
 std::vector<std::string> training_words(const CommandLine& command, const PlanArguments& words) {
   std::vector<std::string> all;
   if (command.given("--model-config")) all = {"--config", words.config};
   if (command.given("--model")) all.insert(all.end(), {"--model", words.model});
   if (!words.hf.empty()) all.insert(all.end(), {"--load-hf", words.hf});
-  if (command.given("--seq-length"))
-    all.insert(all.end(), {"--seq-length", std::to_string(words.length)});
-  if (command.given("--global-batch-size"))
-    all.insert(all.end(), {"--global-batch-size", std::to_string(words.batch)});
+  if (words.length > 0) all.insert(all.end(), {"--seq-length", std::to_string(words.length)});
+  if (words.batch > 0) all.insert(all.end(), {"--global-batch-size", std::to_string(words.batch)});
   return all;
 }
 
@@ -147,6 +145,10 @@ void add_steps(const TrainingTask& task, Question& question) {
                           {"--train-iters", std::to_string(static_cast<Index>(steps))});
 }
 
+bool has_model(const CommandLine& command) {
+  return command.given("--model") || command.given("--model-config") || command.given("--hf");
+}
+
 Question make_question(const CommandLine& command, const PlanArguments& words, Problems& problems) {
   Question question;
   question.words = training_words(command, words);
@@ -164,7 +166,10 @@ Question make_question(const CommandLine& command, const PlanArguments& words, P
     }
   };
   if (!command.given("--cluster"))
-    problems.add("--cluster is missing: the GPUs to plan for, such as 8x8xH100-80, or a file");
+    problems.add(
+        "--cluster is missing: nodes x GPUs of a node x type of GPU, such as 8x8xH100-80; "
+        "8xH100-80 is one node",
+        has_model(command) ? "" : ". Without --model it prints which presets fit");
   else
     read("--cluster", words.cluster, [&] { question.cluster = read_cluster(words.cluster); });
   if (!question.cluster.groups.empty())
@@ -175,10 +180,6 @@ Question make_question(const CommandLine& command, const PlanArguments& words, P
   if (command.given("--explain"))
     read("--explain", words.explain, [&] { question.explain = parse_pins(words.explain); });
   return question;
-}
-
-bool has_model(const CommandLine& command) {
-  return command.given("--model") || command.given("--model-config") || command.given("--hf");
 }
 
 /// Of all presets, where no model is given.
@@ -330,7 +331,7 @@ int plan(int argc, char** argv) {
         task = std::make_unique<TrainingTask>(question.words, of_task, !plans_for_cpus(question),
                                               model.files);
         for (const std::string& problem : of_task.all()) problems.add(with_own_names(problem));
-        if (model.config)
+        if (model.config && !command.is_uncertain("--seq-length"))
           for (const std::string& problem : interop::training_length_problems(
                    *model.config, "--hf " + words.hf,
                    task->given("--seq-length") ? task->model().seq_length : 0))

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "trireme/core/error.h"
+#include "trireme/options/command_line.h"
 
 #include "runtime/core/show_bytes.h"
 #include "runtime/planner/profile_json.h"
@@ -67,6 +68,18 @@ std::vector<Profile> all_known() {
   return all;
 }
 
+/// "; did you mean B200?", or "".
+std::string suggestion(const std::string& name, const std::vector<Profile>& among) {
+  std::vector<std::string> candidates;
+  for (const Profile& profile : among)
+    for (const std::string& each : names_of(profile)) candidates.push_back(joined(words_of(each)));
+  const std::string near = nearest(joined(words_of(name)), candidates);
+  const auto meant = std::find_if(among.begin(), among.end(), [&](const Profile& profile) {
+    return !near.empty() && is_called(profile, near);
+  });
+  return meant == among.end() ? "" : "; did you mean " + meant->name + "?";
+}
+
 std::string list_of(const std::vector<Profile>& profiles) {
   std::string names;
   for (const Profile& profile : profiles) names += (names.empty() ? "" : ", ") + profile.name;
@@ -92,10 +105,12 @@ std::vector<std::string> known_profiles() {
   return names;
 }
 
+bool is_known_gpu(std::string_view name) { return !profiles_called(name, all_known()).empty(); }
+
 Profile known_profile(std::string_view name) {
   const std::vector<Profile> all = all_known(), found = profiles_called(name, all);
   require(!found.empty(), "the GPU '", name, "' is not known: expected one of ", list_of(all),
-          ", or the file of a profile");
+          ", or the file of a profile", suggestion(std::string(name), all));
   require(found.size() == 1, "the GPU '", name, "' is not one GPU but several: expected one of ",
           list_of(found));
   return found.front();

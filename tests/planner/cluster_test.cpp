@@ -48,14 +48,25 @@ TEST(Cluster, OfATextMayHaveAnyCrossAndSpacesAroundIt) {
   }
 }
 
+TEST(Cluster, OfAGpuAloneIsThatOne) {
+  for (const char* text : {"h100", "H100-80", "NVIDIA H100 80GB HBM3"}) {
+    const Cluster cluster = read_cluster(text);
+    EXPECT_EQ(cluster.gpus(), 1) << text;
+    EXPECT_EQ(cluster.groups[0].profile.name, "H100-SXM") << text;
+  }
+  EXPECT_THAT(message_of([] { read_cluster("A100"); }), HasSubstr("not one GPU but several"));
+}
+
 TEST(Cluster, OfATextThatIsNoneIsRefusedInOneSentence) {
-  for (const char* text : {"", "H100", "8x8x", "x8xH100", "8 8 H100"})
+  for (const char* text : {"", "GPU", "8x8x", "x8xH100", "8 8 H100"})
     EXPECT_THAT(message_of([&] { read_cluster(text); }),
                 HasSubstr("is no file, and no cluster: expected NODESxGPUSxGPU such as"))
         << text;
   EXPECT_THAT(message_of([] { read_cluster("0x8xH100"); }), HasSubstr("count of 0: at least 1"));
   EXPECT_THAT(message_of([] { read_cluster("1048576x8xH100"); }), HasSubstr("more than 1048576"));
   EXPECT_THAT(message_of([] { read_cluster("8x8xH9"); }), HasSubstr("H9"));
+  EXPECT_THAT(message_of([] { read_cluster("8xB100x"); }), HasSubstr("; did you mean B200?"));
+  EXPECT_THAT(message_of([] { read_cluster("8xrtx4080"); }), HasSubstr("mean RTX-4090?"));
   EXPECT_THAT(message_of([] { read_cluster("8x8xH100-94"); }),
               HasSubstr("'H100-94' has 94 GB by its name, but H100-SXM has 79.1"));
 }

@@ -27,7 +27,8 @@ constexpr double gib = 1 << 30;
 constexpr double bits = 8;
 
 constexpr const char* form =
-    "expected NODESxGPUSxGPU such as 8x8xH100-80, GPUSxGPU for one node, or a file";
+    "expected NODESxGPUSxGPU such as 8x8xH100-80, GPUSxGPU for one node such as 8xH100-80, or a "
+    "file";
 
 /// "H100-80" is an H100 of 80 GB: memory behind the name is compared with that of the profile.
 Profile profile_of(const std::string& gpu) {
@@ -89,6 +90,8 @@ Cluster parse_text(const std::string& given) {
             ": at least 1 and at most ", most_gpus);
     counts.push_back(*count);
   }
+  const bool one_gpu = counts.empty() && is_known_gpu(text.substr(0, text.rfind('-')));
+  if (one_gpu) return {{make_group(text, 1, 1)}};
   require(!counts.empty() && begin < text.size(), "'", text,
           "' is no file, and no cluster: ", form);
   const bool one_node = counts.size() == 1;

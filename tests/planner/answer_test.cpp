@@ -205,6 +205,16 @@ TEST_F(AnswerTest, NamesAllCandidatesWithTheirVerdictInJson) {
             "data sheet");
 }
 
+TEST_F(AnswerTest, SaysWhatTheCommandLineLacks) {
+  EXPECT_THAT(say(),
+              HasSubstr("\n# to train, add --data-path CORPUS --save RUN --train-iters N (or "
+                        "plan with --tokens)\nmpirun -np "));
+  question_.words.insert(question_.words.end(), {"--train-iters", "9"});
+  EXPECT_THAT(say(), HasSubstr("\n# to train, add --data-path CORPUS --save RUN\nmpirun -np "));
+  const auto task = task_of({"--data-path", "c", "--save", "r", "--train-iters", "9"});
+  EXPECT_EQ(comment_of_command(*task, question_), "");
+}
+
 TEST_F(AnswerTest, HasTheSameMpirunLineInJson) {
   const Answer found = answer(*task_, question_);
   const Json json = to_json(*task_, question_, found);

@@ -317,6 +317,17 @@ std::string why_none_fits(const TrainingTask& task, const Question& question,
   return text + '\n';
 }
 
+std::string comment_of_command(const TrainingTask& task, const Question& question) {
+  std::string missing;
+  for (const auto& [option, value] : {std::pair{"--data-path", "CORPUS"}, {"--save", "RUN"}})
+    if (!task.given(option)) missing += fmt::format(" {} {}", option, value);
+  const std::vector<std::string>& words = question.words;
+  if (!task.given("--train-iters") &&
+      std::find(words.begin(), words.end(), "--train-iters") == words.end())
+    missing += " --train-iters N (or plan with --tokens)";
+  return missing.empty() ? "" : "# to train, add" + missing + '\n';
+}
+
 std::string short_report(const TrainingTask& task, const Question& question, const Answer& answer) {
   return heading(task, question) + table(task, question, answer);
 }
@@ -337,7 +348,8 @@ std::string report(const TrainingTask& task, const Question& question, const Ans
   text += notes(task, question.cluster, figures_of(task, question, chosen));
   text += nearest(answer) + helps(answer);
   if (!why_not_run(question.cluster).empty()) return text;
-  return text + '\n' + shell_command(launch_words(task, question, chosen.layout));
+  return text + '\n' + comment_of_command(task, question) +
+         shell_command(launch_words(task, question, chosen.layout));
 }
 
 }  // namespace trireme::planner

@@ -19,6 +19,8 @@ std::string describe_grade(const Cluster& cluster, bool tried = false);
 std::string notes(const TrainingTask& task, const Cluster& cluster, const Figures& figures);
 /// Why no job of this program runs on the cluster; "" where jobs may run.
 std::string why_not_run(const Cluster& cluster);
+/// What a job needs that the command line lacks, as a comment in the shell; "" where it has all.
+std::string comment_of_command(const TrainingTask& task, const Question& question);
 /// Where layouts fit: the table, and what follows from it. Else what is least needed, and what
 /// would fit. With Question::explain one layout beside the chosen one.
 std::string report(const TrainingTask& task, const Question& question, const Answer& answer);

@@ -42,7 +42,8 @@ class Screen {
     if (launched.plan)
       text += as_comment(wrapped(
           "# hosts: " + describe_hosts(cluster_, host_runs(cluster_, launched.plan->plan)), 2));
-    return text + shell_command(launch_words(task_, question_, launched));
+    return text + comment_of_command(task_, question_) +
+           shell_command(launch_words(task_, question_, launched));
   }
 
  private:

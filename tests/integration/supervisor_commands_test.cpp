@@ -22,9 +22,9 @@ TEST_F(SupervisorCommands, NeverRestartsAConfigurationThatCannotRun) {
   start("", trainer, "--pp 7");
   EXPECT_EQ(wait(), 64) << output();
   EXPECT_THAT(causes(), ElementsAre("configuration"));
-  EXPECT_THAT(
-      output(),
-      HasSubstr("the configuration cannot run: --tensor-model-parallel-size 2 x --pipeline-"));
+  EXPECT_THAT(output(), HasSubstr("attempt 1 ended: configuration (exit code 64), step 0, newest "
+                                  "durable step 0: --tensor-model-parallel-size 2 x --pipeline-"));
+  EXPECT_THAT(output(), HasSubstr("the configuration cannot run (exit code 64)"));
   EXPECT_THAT(output(), HasSubstr("the last output is in "));
   expect_nothing_left();
 }
@@ -96,6 +96,12 @@ TEST_F(SupervisorCommands, RefusesWhatCannotRunWithOneLineEach) {
   EXPECT_THAT(
       refused("--hostfile " + hosts + " --nodes 2 --spares 1", "true --save r"),
       HasSubstr("--nodes 2 and --spares 1 need 3 hosts, but --hostfile " + hosts + " has 2"));
+  EXPECT_EQ(refused("-np 2", "true --save r"), "trireme: -np: use -n 2, ranks on each host\n");
+  EXPECT_THAT(refused("-n 0", "true --save r"), HasSubstr("-n 0: expected a whole number >= 1"));
+  const Outcome bare = shell(command + " run -n 2 train_gpt --save r --lr x");
+  EXPECT_EQ(bare.exit_code, 64);
+  EXPECT_EQ(count(bare.output, "\n"), 1) << bare.output;
+  EXPECT_THAT(bare.output, HasSubstr("trireme: -- is missing before PROGRAM"));
   const std::string two = "--hostfile " + hosts + " --nodes 2 ";
   EXPECT_THAT(refused("--nodes 2 --spares 1", "true --save r"),
               HasSubstr("--nodes 2 needs --hostfile, or a job of several nodes of a scheduler"));

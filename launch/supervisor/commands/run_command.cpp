@@ -121,6 +121,25 @@ Words joined(int argc, char** argv) {
   return words;
 }
 
+/// mpirun's "-np N" is taken out of the words. Returns what is right, or "".
+std::string take_np(Words& words) {
+  const auto np = std::find_if(words.begin() + 1, words.end(), [](const std::string& word) {
+    return word == "-np" || word == "--np";
+  });
+  if (np == words.end()) return "";
+  const auto end = np + 1 == words.end() || np[1].starts_with('-') ? np + 1 : np + 2;
+  const std::string number = end == np + 1 ? "N" : np[1];
+  std::string problem = *np + ": use -n " + number + ", ranks on each host";
+  words.erase(np, end);
+  return problem;
+}
+
+bool asks_for_text(const Words& words) {
+  return std::any_of(words.begin(), words.end(), [](const std::string& word) {
+    return word == "-h" || word == "--help" || word == "--version" || word == "--help-markdown";
+  });
+}
+
 void check_min_nodes(const RunArguments& given, const CommandLine& command, Problems& problems) {
   const Settings& settings = given.settings;
   if (settings.min_nodes > settings.nodes)
@@ -260,11 +279,19 @@ int run(int argc, char** argv) {
   std::unique_ptr<Job> job;
   int code = 0;
   Words words = joined(own, argv);
+  if (own == argc && argc > 1 && !asks_for_text(words)) {
+    // Options of PROGRAM would be taken for those of `trireme run`.
+    std::cerr << "trireme: -- is missing before PROGRAM: trireme run [options] -- PROGRAM ..., "
+                 "such as trireme run -n 2 -- train_gpt --save DIR ...\n";
+    return static_cast<int>(ExitCode::configuration);
+  }
+  const std::string np = take_np(words);
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   const int checked = parse_and_run(
       command, static_cast<int>(pointers.size()), pointers.data(),
       [&](Problems& problems) {
+        if (!np.empty()) problems.add(np);
         job = check(given, command, program, problems);
         check_requeue(given, problems);
       },

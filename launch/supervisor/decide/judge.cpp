@@ -216,7 +216,7 @@ Decision decide(const Facts& facts, const History& history, Index max_restarts) 
   if (is_planned(last.cause)) return {.restart = true};
   const bool refused = last.cause == "configuration";
   if (refused && !has_run_before(history))
-    return end(code::configuration, with_reason("the configuration cannot run", last));
+    return end(code::configuration, "the configuration cannot run");  // the attempt says why
   const bool numerics = last.cause == "numerics";
   if (numerics)
     if (const Index step = same_numerics(facts, history); step >= 0)

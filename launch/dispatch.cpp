@@ -17,7 +17,7 @@ std::string name_of(const Subcommand& command) {
 }
 
 std::string usage(const std::vector<Subcommand>& commands) {
-  std::string text = "Usage: trireme COMMAND [options]; trireme COMMAND --help\n\n";
+  std::string text = "Usage: trireme COMMAND [options]; trireme help COMMAND\n\n";
   for (const Subcommand& command : commands)
     text +=
         "  trireme " + name_of(command) + ' ' + command.usage + "\n      " + command.help + '\n';
@@ -77,11 +77,22 @@ std::string mistake(const std::vector<Subcommand>& commands, const Words& words)
   return "unknown command '" + unknown + "'" + (near.empty() ? "" : "; did you mean " + near + "?");
 }
 
+/// "help plan" as "plan --help".
+int dispatch_help(const std::vector<Subcommand>& commands, Words words, std::ostream& out,
+                  std::ostream& errors) {
+  words.front() = "trireme";
+  words.emplace_back("--help");
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  return dispatch(commands, static_cast<int>(pointers.size()), pointers.data(), out, errors);
+}
+
 }  // namespace
 
 int dispatch(const std::vector<Subcommand>& commands, int argc, char** argv, std::ostream& out,
              std::ostream& errors) {
   const Words words(argv + std::min(argc, 1), argv + argc);
+  if (!words.empty() && words[0] == "help") return dispatch_help(commands, words, out, errors);
   if (const Subcommand* command = find(commands, words)) {
     const int before = static_cast<int>(command->words.size());
     return command->run(argc - before, argv + before);

@@ -17,7 +17,10 @@ using testing::Not;
 using testing::StartsWith;
 
 std::string first_word(int argc, char** argv) { return argc > 1 ? argv[1] : ""; }
-int plan(int argc, char** argv) { return first_word(argc, argv) == "model" ? 10 : 11; }
+int plan(int argc, char** argv) {
+  const std::string word = first_word(argc, argv);
+  return word == "model" ? 10 : word == "--help" ? 12 : 11;
+}
 int show(int argc, char** argv) { return first_word(argc, argv) == "model" ? 20 : 21; }
 int run_inner(int, char**) { return 30; }
 
@@ -43,7 +46,8 @@ Result call(std::vector<std::string> words) {
 TEST(Dispatch, FindsCommandsOfOneAndOfTwoWords) {
   EXPECT_EQ(call({"plan", "model"}).code, 10);
   EXPECT_EQ(call({"plan"}).code, 11);
-  EXPECT_EQ(call({"plan", "--help"}).code, 11);  // the command's own help
+  EXPECT_EQ(call({"plan", "--help"}).code, 12);  // the command's own help
+  EXPECT_EQ(call({"help", "plan"}).code, 12);
   EXPECT_EQ(call({"plan", "inner"}).code, 30);
   EXPECT_EQ(call({"checkpoint", "show", "model"}).code, 20);
   EXPECT_EQ(call({"checkpoint", "list"}).code, 21);
@@ -83,15 +87,19 @@ TEST(Dispatch, ListsAfterAMistakeWhatMayBeMeant) {
 }
 
 TEST(Dispatch, PrintsUsageAndVersionWhenAsked) {
-  for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"--help"}, {"-h"}, {"checkpoint", "--help"}, {"zzz", "-h"}}) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"--help"},
+                                                {"-h"},
+                                                {"checkpoint", "--help"},
+                                                {"zzz", "-h"},
+                                                {"help"},
+                                                {"help", "checkpoint"}}) {
     const Result help = call(words);
     EXPECT_EQ(help.code, 0);
     EXPECT_EQ(help.errors, "");
     EXPECT_THAT(help.output, StartsWith("Usage: trireme COMMAND"));
     EXPECT_THAT(help.output, HasSubstr("  trireme checkpoint show DIR [--step N]\n"));
     const auto plan = HasSubstr("  trireme plan MODEL\n      what a layout costs\n");
-    if (words[0] == "checkpoint")
+    if (words[0] == "checkpoint" || words.back() == "checkpoint")
       EXPECT_THAT(help.output, Not(plan)) << "only commands that begin so";
     else
       EXPECT_THAT(help.output, plan);

@@ -200,6 +200,8 @@ class TextsOfMembers : public nlohmann::json_sax<nlohmann::json> {
       wanted_ = static_cast<std::size_t>(found - names_.begin());
       require(!found_[wanted_], "two members are called ", name);
       found_[wanted_] = true;
+    } else if (others_.size() < most_of_others) {
+      others_ += str(others_.empty() ? "" : ", ", "'", one_line(name, most_of_a_name), "'");
     }
     return true;
   }
@@ -214,11 +216,13 @@ class TextsOfMembers : public nlohmann::json_sax<nlohmann::json> {
   }
   void check_all() const {
     for (std::size_t i = 0; i < names_.size(); ++i)
-      require(found_[i], "there is no member '", names_[i], "'");
+      require(found_[i], "there is no member '", names_[i], "'", others_.empty() ? "" : ", only ",
+              others_);
   }
 
  private:
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
+  static constexpr std::size_t most_of_others = 80;
 
   bool enter() {
     ++depth_;
@@ -240,6 +244,7 @@ class TextsOfMembers : public nlohmann::json_sax<nlohmann::json> {
   std::span<const std::string> names_;
   std::vector<std::string>& texts_;
   std::string member_;  // of the outermost object, that is read
+  std::string others_;  // the names of the first members that are not wanted
   std::vector<bool> found_;
   std::size_t wanted_ = none;  // the member whose value comes next
   Index depth_ = 0;

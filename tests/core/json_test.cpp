@@ -45,7 +45,9 @@ TEST(ReadTexts, SaysWhatIsMissingWrongOrThereTwice) {
   const auto message = [](const std::string& text) {
     return message_of([&] { texts_of(text, {"text"}); });
   };
-  EXPECT_EQ(message("{\"a\": 1}"), "there is no member 'text'");
+  EXPECT_EQ(message("{\"a\": 1}"), "there is no member 'text', only 'a'");
+  EXPECT_EQ(message("{\"a\": {\"c\": 1}, \"b\": 1}"), "there is no member 'text', only 'a', 'b'");
+  EXPECT_EQ(message("{}"), "there is no member 'text'");
   EXPECT_EQ(message("{\"text\": 1.5}"), "member 'text' is a number, not text");
   EXPECT_EQ(message("{\"text\": {\"text\": \"a\"}}"), "member 'text' is an object, not text");
   EXPECT_EQ(message("{\"text\": \"a\", \"text\": \"b\"}"), "two members are called text");

@@ -284,7 +284,16 @@ TEST_F(PrepareText, NamesTheLineAndTheMember) {
   const auto line = [&](const std::string& text) {
     return refusal({folder_.write("a.jsonl", "{\"text\":\"\"}\n\n" + text + "\n")});
   };
-  EXPECT_EQ(line("{\"txt\": 1}"), "a.jsonl: line 3: there is no member 'text'");
+  EXPECT_EQ(
+      line("{\"txt\": 1}"),
+      "a.jsonl: line 3: there is no member 'text', only 'txt'; PrepareOptions::json_keys names "
+      "those that have the text");
+  for (const char* member : {"messages", "conversations"})
+    EXPECT_THAT(line(str("{\"", member, "\": []}")),
+                testing::EndsWith("'; chats are not supported yet: write them as text "
+                                  "(docs/reference/what_is_missing.md)"));
+  for (const char* array : {"[", "[{\"text\": \"a\"}]"})
+    EXPECT_THAT(line(array), testing::EndsWith("; `jq -c '.[]'` makes lines of an array"));
   EXPECT_EQ(line("{\"text\": null}"), "a.jsonl: line 3: member 'text' is null, not text");
   EXPECT_EQ(line("{\"text\": [\"a\"]}"), "a.jsonl: line 3: member 'text' is an array, not text");
   EXPECT_EQ(line("{\"text\": \"a\"} {}"), "a.jsonl: line 3: this is not JSON at byte 15");

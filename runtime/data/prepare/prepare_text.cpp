@@ -36,6 +36,16 @@ void join(std::vector<std::string>& texts) {
   }
 }
 
+/// What helps where a line lacks a member, by the message that says so.
+const char* what_to_do_without(const std::string& why) {
+  if (!why.starts_with("there is no member")) return "";
+  for (const char* chat : {"'messages'", "'conversations'"})
+    if (why.find(chat) != std::string::npos)
+      return "; chats are not supported yet: write them as text "
+             "(docs/reference/what_is_missing.md)";
+  return "; PrepareOptions::json_keys names those that have the text";
+}
+
 /// Memory of a document, in bytes for each of its text: measured (docs/how-to/text.md). Pieces that
 /// a tokenizer does not cut take more, which Bpe compares with what is free.
 constexpr Index memory_of_a_byte = 7;
@@ -81,6 +91,7 @@ class BatchEncoder {
       const std::string_view text = rest.substr(0, end);
       rest.remove_prefix(std::min(end + 1, rest.size()));
       if (text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+      const bool is_array = text[text.find_first_not_of(" \t\r")] == '[';
       const bool only_opens = text.find_first_not_of(" \t\r{[") == std::string_view::npos;
       try {
         read_texts(text, options_.json_keys, texts_);
@@ -89,8 +100,11 @@ class BatchEncoder {
         add_document(texts_.front(), out);
         texts_.clear();
       } catch (...) {
-        throw Error(str(batch.name, ": line ", line, ": ", current_exception_text(),
-                        only_opens ? "; an object on several lines? `jq -c .` makes lines" : ""));
+        const std::string why = current_exception_text();
+        throw Error(str(batch.name, ": line ", line, ": ", why,
+                        is_array     ? "; `jq -c '.[]'` makes lines of an array"
+                        : only_opens ? "; an object on several lines? `jq -c .` makes lines"
+                                     : what_to_do_without(why)));
       }
     }
   }

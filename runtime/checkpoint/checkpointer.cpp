@@ -15,6 +15,7 @@
 #include "runtime/checkpoint/messages.h"
 #include "runtime/checkpoint/run_names.h"
 #include "runtime/checkpoint/save.h"
+#include "runtime/checkpoint/set_aside.h"
 #include "runtime/checkpoint/tensors.h"
 #include "runtime/comm/page_of.h"
 #include "runtime/interop/model_files.h"
@@ -212,14 +213,7 @@ void Checkpointer::State::set_aside(Index step) {
   const std::string failure =
       on_root(host, [&] { names = set_aside_newer(options.save, step, run); });
   if (!failure.empty()) throw JobError("--save " + options.save + ": " + failure);
-  for (const std::string& name : names)
-    context.log().info(
-        fmt::format("set aside {}/{}: this run resumes from step {}", options.save, name, step));
-  if (!names.empty() && options.load.empty())
-    context.log().info(fmt::format(
-        "to resume from one of them instead: stop, rename it to {}/step-NNNNNN, and start with "
-        "--load {}",
-        options.save, options.save));
+  if (!names.empty()) context.log().info(checkpoint::describe_set_aside(options, names, step));
 }
 
 Checkpointer::Checkpointer(Context& context, FlatParameters& flat, Optimizer* optimizer,

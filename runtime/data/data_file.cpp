@@ -18,8 +18,8 @@ DataFile::Descriptor::~Descriptor() {
 }
 
 DataFile::DataFile(const std::string& path)
-    : path_(path), file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-  require_call(file_.number >= 0, path, ": cannot be opened");
+    : path_(path), file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  require_call(file_.number >= 0, path, ": cannot be opened");  // waits for no pipe
   struct stat status {};
   require_call(::fstat(file_.number, &status) == 0, path);
   require(S_ISREG(status.st_mode), path, ": is not a regular file");

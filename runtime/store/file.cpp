@@ -54,7 +54,11 @@ File File::create(const std::string& path, Caching caching) {
 }
 
 File File::open(const std::string& path, Caching caching) {
-  return open_with(path, O_RDONLY, caching);
+  File file = open_with(path, O_RDONLY | O_NONBLOCK, caching);  // waits for no pipe
+  struct stat status {};
+  check_call(::fstat(file.descriptor_, &status), path, "fstat");
+  require(!S_ISFIFO(status.st_mode), path, ": is a pipe, but a file is read here");
+  return file;
 }
 
 File File::open_to_write(const std::string& path, Caching caching) {

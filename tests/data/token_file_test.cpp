@@ -69,6 +69,13 @@ TEST(TokenFile, KeepsTheExtremesOfEachType) {
 
 // The bytes that Megatron's IndexedDatasetBuilder makes of the documents (7, 300) and (65535),
 // spelt out.
+TEST(TokenFile, IsNoPipeThatIsWaitedFor) {
+  const ScratchDirectory folder;
+  folder.write("a.bin", "abc");
+  ASSERT_EQ(::mkfifo((folder / "a.idx").c_str(), 0600), 0);
+  EXPECT_EQ(message_of(folder, [&] { TokenFile(folder / "a"); }), "a.idx: is not a regular file");
+}
+
 TEST(TokenFile, HasTheBytesOfTheFormat) {
   const ScratchDirectory folder;
   write_documents(folder / "a", TokenType::u16, {{7, 300}, {65535}});

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "trireme/core/buffer.h"
 #include "trireme/core/error.h"
@@ -72,6 +73,15 @@ TEST(File, ErrorsNamePathCallAndReason) {
               HasSubstr(": rename: No"));
   EXPECT_THAT(message_of([&] { sync_directory(folder / "a"); }), HasSubstr("a: open: No such"));
   EXPECT_THAT(message_of([&] { remove_file(folder.path()); }), HasSubstr(": unlink: "));
+}
+
+TEST(File, IsNoPipeThatIsWaitedFor) {
+  const ScratchDirectory folder;
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(message_of([&] { File::open(pipe, Caching::direct); }),
+            pipe + ": is a pipe, but a file is read here");
+  EXPECT_THAT(message_of([&] { read_whole(pipe, 10); }), HasSubstr("is a pipe"));
 }
 
 TEST(File, MovesItsDescriptor) {

@@ -89,7 +89,11 @@ History Machine::take_over(const std::string& new_run_id) {
   History history = read_history(paths_);
   const std::string run_id = history.run.empty() ? new_run_id : history.run;
   key_ = key_of(paths_, run_id);
-  keep_place(paths_, run_id);
+  try {
+    keep_place(paths_, run_id);
+  } catch (const Error& error) {
+    say(str("warning: the run will lose its snapshots where it is renamed: ", error.what()));
+  }
   shown_ = node_states(history, date());
   const int ended = end_all_with(run_variable + "=" + key_);
   if (ended > 0) say(str("ended ", ended, " processes of an attempt whose supervisor died"));

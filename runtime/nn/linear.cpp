@@ -77,18 +77,21 @@ class Linear final : public KernelOp {
            (gelu ? gelu_flops(in[0].shape.count()) : 0);
   }
   double backward_bytes(const Specs& in, const BackwardWork& work) const override {
-    double sum = bytes_of(Spec({in[0].shape[0], in[1].shape[0]}, in[0].dtype));
-    if (work.wants(1)) sum += bytes_of(in[0]) + work.passes(1) * gradient_bytes_of(in[1]);
-    if (bias_ != Bias::none) sum += work.passes(2) * gradient_bytes_of(in[2]);
+    const double dy = bytes_of(Spec({in[0].shape[0], in[1].shape[0]}, in[0].dtype));
+    double sum = 0;
+    if (work.wants(1)) sum += dy + bytes_of(in[0]) + work.passes(1) * gradient_bytes_of(in[1]);
+    if (bias_ != Bias::none && work.wants(2))
+      sum += (work.wants(1) ? 0 : dy) + work.passes(2) * gradient_bytes_of(in[2]);
     if (!work.wants(source())) return sum;
     if (gelu_ == Gelu::before) sum += bytes_of(in[gelu_at()]);
-    return sum + bytes_of(in[1]) + work.passes(source()) * bytes_of(in[0]);
+    return sum + dy + bytes_of(in[1]) + work.passes(source()) * bytes_of(in[0]);
   }
   WorkParts parts(const Specs& in) const override { return {{forward_work(in[0], in[1])}, {}, {}}; }
   WorkParts backward_parts(const Specs& in, const BackwardWork& work) const override {
     WorkParts parts;
-    if (work.wants(1)) parts.products.push_back(weight_gradient_work(in[0], in[1]));
-    if (work.wants(source())) parts.products.push_back(input_gradient_work(in[0], in[1]));
+    if (work.wants(1)) parts.products.push_back(weight_gradient_work(in[0], in[1], work.adds(1)));
+    if (work.wants(source()))
+      parts.products.push_back(input_gradient_work(in[0], in[1], work.adds(source())));
     return parts;
   }
 

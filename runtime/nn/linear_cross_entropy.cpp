@@ -81,15 +81,15 @@ class LinearCrossEntropy final : public KernelOp {
   double bytes(const Specs& in) const override {
     return rows_bytes(in) + weight_bytes(in[0], in[1]) + 2 * logits_bytes(in);
   }
-  /// ... reads and writes them where they become their gradients, reads these for the products, and
-  /// adds to the gradient of the weights.
+  /// ... reads and writes them where they become their gradients, and reads these and the weights
+  /// or the input for each product of a gradient.
   double backward_bytes(const Specs& in, const BackwardWork& work) const override {
-    const int sweeps = 4 + work.makes_outputs;
-    double sum = rows_bytes(in) + weight_bytes(in[0], in[1]) + sweeps * logits_bytes(in) +
-                 work.passes(0) * bytes_of(in[0]);
+    const int sweeps = 3 + work.makes_outputs + work.wants(0) + work.wants(1);
+    double sum = rows_bytes(in) + weight_bytes(in[0], in[1]) + sweeps * logits_bytes(in);
+    if (work.wants(0)) sum += weight_bytes(in[0], in[1]) + work.passes(0) * bytes_of(in[0]);
     if (work.wants(1))
-      sum +=
-          static_cast<double>(2 * (pieces(in[0]) - 1) + work.passes(1)) * gradient_bytes_of(in[1]);
+      sum += bytes_of(in[0]) + static_cast<double>(2 * (pieces(in[0]) - 1) + work.passes(1)) *
+                                   gradient_bytes_of(in[1]);
     return sum;
   }
 
@@ -105,8 +105,9 @@ class LinearCrossEntropy final : public KernelOp {
     WorkParts parts;
     for_each_piece(in[0], [&](const Spec& x, Index count) {
       parts.products.push_back(counted(forward_work(x, in[1]), count));
-      if (work.wants(1)) parts.products.push_back(counted(weight_gradient_work(x, in[1]), count));
-      if (work.wants(0)) parts.products.push_back(counted(input_gradient_work(x, in[1]), count));
+      if (work.wants(1)) add_weight_gradients(x, in[1], count, work.adds(1), parts);
+      if (work.wants(0))
+        parts.products.push_back(counted(input_gradient_work(x, in[1], work.adds(0)), count));
       if (work.makes_outputs) add_partials(x, count, parts);
     });
     return parts;
@@ -162,6 +163,15 @@ class LinearCrossEntropy final : public KernelOp {
   static ProductWork counted(ProductWork product, Index count) {
     product.count = count;
     return product;
+  }
+  /// All pieces add to the gradient of the weights, but for the first one where nothing is there.
+  static void add_weight_gradients(const Spec& x, const Spec& weight, Index count, bool there,
+                                   WorkParts& parts) {
+    const bool first = parts.products.size() == 1;  // its logits
+    const Index assigned = first && !there ? 1 : 0;
+    if (assigned > 0) parts.products.push_back(weight_gradient_work(x, weight, false));
+    if (count > assigned)
+      parts.products.push_back(counted(weight_gradient_work(x, weight, true), count - assigned));
   }
   void add_partials(const Spec& x, Index count, WorkParts& parts) const {
     for (const CollectiveWork& one : exchanged_partials(part_, x.shape[0]))

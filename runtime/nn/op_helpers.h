@@ -71,11 +71,11 @@ inline double gradient_bytes_of(const Spec& spec) {
 inline ProductWork forward_work(const Spec& x, const Spec& weight) {
   return {x.shape[0], weight.shape[0], weight.shape[1], 1, x.dtype};
 }
-inline ProductWork input_gradient_work(const Spec& x, const Spec& weight) {
-  return {x.shape[0], weight.shape[1], weight.shape[0], 1, x.dtype};
+inline ProductWork input_gradient_work(const Spec& x, const Spec& weight, bool adds) {
+  return {x.shape[0], weight.shape[1], weight.shape[0], 1, x.dtype, x.dtype, adds};
 }
-inline ProductWork weight_gradient_work(const Spec& x, const Spec& weight) {
-  return {weight.shape[0], weight.shape[1], x.shape[0], 1, x.dtype};
+inline ProductWork weight_gradient_work(const Spec& x, const Spec& weight, bool adds) {
+  return {weight.shape[0], weight.shape[1], x.shape[0], 1, x.dtype, DType::f32, adds};
 }
 
 inline Elements elements(const Tensor& x) { return {x.data, x.count(), x.dtype}; }

@@ -63,7 +63,7 @@ TEST(Work, LinearHasThreeProducts) {
     EXPECT_EQ(work.bytes("linear", Phase::forward), e * (R * C + C * O + O + R * O));
     EXPECT_EQ(work.flops("linear", Phase::backward), 4 * R * C * O);
     EXPECT_EQ(work.bytes("linear", Phase::backward),
-              e * (R * O + R * C + C * O + R * C) + 2 * 4 * (C * O + O));
+              e * (2 * R * O + R * C + C * O + R * C) + 2 * 4 * (C * O + O));
   }
 }
 
@@ -86,12 +86,12 @@ TEST(Work, GeluRidesOnTheProductsOfItsNeighbours) {
   EXPECT_EQ(work.bytes("linear_gelu", Phase::forward), 4 * (R * C + C * O + 2 * R * O));
   EXPECT_EQ(work.flops("linear_gelu", Phase::backward), 2 * product);
   EXPECT_EQ(work.bytes("linear_gelu", Phase::backward),
-            4 * (R * O + R * C + C * O + R * C) + 2 * 4 * C * O);
+            4 * (2 * R * O + R * C + C * O + R * C) + 2 * 4 * C * O);
   EXPECT_EQ(work.flops("gelu_linear", Phase::forward), product);
   EXPECT_EQ(work.bytes("gelu_linear", Phase::forward), 4 * (R * O + C * O + R * C));
   EXPECT_EQ(work.flops("gelu_linear", Phase::backward), 2 * product + gelu);
   EXPECT_EQ(work.bytes("gelu_linear", Phase::backward),
-            4 * (R * C + R * O + R * O + C * O + R * O) + 2 * 4 * C * O);
+            4 * (2 * R * C + R * O + R * O + C * O + R * O) + 2 * 4 * C * O);
 }
 
 TEST(Work, AttentionIsCausalAndItsBackwardHasFiveProducts) {
@@ -122,7 +122,7 @@ TEST(Work, TheHeadInPiecesReadsItsWeightsForEachAndMakesItsLossInBackward) {
   EXPECT_THROW(work.at("linear_cross_entropy", Phase::forward), Error);
   EXPECT_EQ(work.flops("linear_cross_entropy", Phase::backward), R * O * (3 * 2 * C + 2 * 8));
   EXPECT_EQ(work.bytes("linear_cross_entropy", Phase::backward),
-            2 * 2 * R * C + 4 * R + 4 * R + 8 + pieces * 2 * O * C + 5 * 2 * R * O +
+            2 * 3 * R * C + 4 * R + 4 * R + 8 + 2 * pieces * 2 * O * C + 6 * 2 * R * O +
                 2 * pieces * 4 * O * C);
 
   const Work alone(trace, 1, DType::f32, PlanOptions::Mode::forward_only);
@@ -246,9 +246,11 @@ TEST(WorkParts, OfALinearLayerAreItsThreeProducts) {
   EXPECT_EQ(forward.parts.products,
             (std::vector<ProductWork>{{work_rows, outputs, channels, 1, DType::bf16}}));
   EXPECT_EQ(forward.loop_bytes(), 0);
-  EXPECT_EQ(backward.parts.products,
-            (std::vector<ProductWork>{{outputs, channels, work_rows, 1, DType::bf16},
-                                      {work_rows, channels, outputs, 1, DType::bf16}}));
+  EXPECT_EQ(
+      backward.parts.products,
+      (std::vector<ProductWork>{{outputs, channels, work_rows, 1, DType::bf16, DType::f32, true},
+                                {work_rows, channels, outputs, 1, DType::bf16}}));
+  EXPECT_EQ(backward.loop_bytes(), 0);  // the sum of the gradient is part of its product
   EXPECT_EQ(product_flops(backward), backward.flops);
 }
 
@@ -263,7 +265,8 @@ TEST(WorkParts, OfTheHeadArePieces) {
   // 6 rows in 4 pieces of 2 rows at most are 3 pieces.
   EXPECT_EQ(backward.parts.products.front(), (ProductWork{2, vocabulary, channels, 3, DType::f32}));
   EXPECT_EQ(product_flops(backward), 3 * 2 * R * C * vocabulary);
-  EXPECT_GT(backward.loop_bytes(), 0);
+  // The logits are read for the loss, and read and written for its gradient; rows and sums beside.
+  EXPECT_EQ(backward.loop_bytes(), 3 * 4 * R * vocabulary + 4 * R + 4 * R + 8);
 }
 
 TEST(WorkParts, OfCollectivesMoveTheirBytes) {

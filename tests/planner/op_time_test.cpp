@@ -22,6 +22,13 @@ TEST(ProductTime, IsThatOfItsFlopsOrOfItsBytes) {
   EXPECT_DOUBLE_EQ(product_time({10, 20, 30, 2, DType::f32}, profile), 2 * 4 * (300 + 600 + 200));
 }
 
+TEST(ProductTime, HasTheSumOfAGradientInItsBytes) {
+  Profile profile = unit_profile();
+  profile.peak_bf16 = 1e9;
+  const ProductWork gradient{10, 20, 30, 1, DType::bf16, DType::f32, true};
+  EXPECT_DOUBLE_EQ(product_time(gradient, profile), 2 * (300 + 600) + 2 * 4 * 200);
+}
+
 TEST(ProductTime, ComesFromTheMeasurementsWhereThereAreSome) {
   Profile profile = products_only();
   profile.peak_f32 = 100;

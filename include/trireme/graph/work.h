@@ -13,10 +13,12 @@ namespace trireme {
 /// Products of an m x k matrix with a k x n one.
 struct ProductWork {
   Index m = 0, n = 0, k = 0, count = 1;
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;  // of the factors
+  DType result = dtype;
+  bool adds = false;  // to a result that is there, as sums of gradients do
 
   double flops() const;
-  /// Of the three matrices in `dtype`, once each.
+  /// Of the two factors and the result, once each; twice of a result to which it adds.
   double bytes() const;
   friend bool operator==(const ProductWork&, const ProductWork&) = default;
 };
@@ -57,6 +59,7 @@ struct BackwardWork {
 
   Gradient of(int input) const { return gradients[static_cast<std::size_t>(input)]; }
   bool wants(int input) const { return of(input) != Gradient::none; }
+  bool adds(int input) const { return of(input) == Gradient::added; }
   /// How often the memory of this gradient is read or written.
   int passes(int input) const { return static_cast<int>(of(input)); }
 };

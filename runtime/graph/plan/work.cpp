@@ -95,8 +95,9 @@ double trireme::ProductWork::flops() const {
 }
 
 double trireme::ProductWork::bytes() const {
-  return static_cast<double>(count) * static_cast<double>(size_bytes(dtype)) *
-         static_cast<double>(m * k + k * n + m * n);
+  const Index factors = (m * k + k * n) * size_bytes(dtype),
+              results = (adds ? 2 : 1) * m * n * size_bytes(result);
+  return static_cast<double>(count) * static_cast<double>(factors + results);
 }
 
 double trireme::CollectiveWork::ring_bytes() const {

@@ -6,18 +6,21 @@
 // The plan of a run is that of trireme for its layout. What its framework does otherwise is taken
 // from what it is known to do: the bytes of memory-bound work that is not fused, scores of
 // attention in memory, parameters gathered for each micro-batch (ZeRO-3), gradients reduced after
-// the last backward.
+// the last backward, parameters gathered beside the next forward, messages between stages split
+// over tensor ranks, inputs gathered again for the gradients of weights.
 #include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "runtime/planner/profile_json.h"
+#include "runtime/planner/reductions.h"
 #include "runtime/planner/step_time.h"
 
 namespace trireme::planner {
@@ -28,7 +31,8 @@ using Numbers = std::map<std::string, double>;
 
 struct Run {
   Json row;
-  Profile profile;  // of the data sheet
+  Profile profile;                  // of the data sheet
+  std::vector<MeasuredLoop> loops;  // without their rates: what loops over memory in its plans
   /// All layouts that the row may mean: more than one where micro-batch or chunks are unknown.
   std::vector<PlannedLayout> layouts;
 };
@@ -59,6 +63,7 @@ TransformerConfig config_of(const Json& row) {
 
 RecomputeGranularity recompute_of(const std::string& text) {
   if (text == "full") return RecomputeGranularity::full;
+  if (text == "selective_layer") return RecomputeGranularity::none;  // see computed_again
   return text.starts_with("selective") ? RecomputeGranularity::selective
                                        : RecomputeGranularity::none;
 }
@@ -95,11 +100,25 @@ std::vector<Candidate> candidates_of(const Json& row) {
   return all;
 }
 
+/// All kinds of loops, those of the step's end included.
+std::vector<MeasuredLoop> loops_of(const PlannedLayout& layout) {
+  std::set<std::pair<std::string, bool>> kinds = {
+      {"update", false}, {"gradient_norm", false}, {"zero_gradients", false}};
+  for (const auto& stage : layout.stages)
+    for (const Plan& chunk : stage->train.model().chunks)
+      for (const StepWork& work : chunk.work())
+        if (work.loop_bytes() > 0) kinds.emplace(work.op, work.phase == StepWork::Phase::backward);
+  std::vector<MeasuredLoop> loops;
+  for (const auto& [op, backward] : kinds) loops.push_back({op, backward, 0});
+  return loops;
+}
+
 Run plan(const Json& row) {
   Run run{row,
           known_profile(row["gpu"].get<std::string>().starts_with("H100") ? "H100-SXM"
                         : row["gpu"] == "A100-40"                         ? "A100-40GB"
                                                                           : "A100-80GB"),
+          {},
           {}};
   LayoutPlanner planner(transformer_models(config_of(row)), run.profile.device);
   std::string refused;
@@ -109,6 +128,7 @@ Run plan(const Json& row) {
       refused = error.what();
     }
   require(!run.layouts.empty(), row["id"].get<std::string>() + ": no layout: " + refused);
+  run.loops = loops_of(run.layouts.front());
   return run;
 }
 
@@ -129,6 +149,21 @@ double attention_rate(const Run& run, const Profile& profile, const Numbers& num
   return numbers.at(is_h100(run) ? "attention.flash2.H100" : "attention.flash2.A100");
 }
 
+/// How often a framework moves what the plan's loop moves once. Products and attention move their
+/// own bytes in any framework.
+double traffic_of(const std::string& op, const std::string& kind, const Numbers& numbers) {
+  if (kind == "fused") return 1;
+  const bool megatron = kind == "megatron";
+  if (op == "gradient_norm" || op == "zero_gradients") return 1;
+  // AdamW as eight kernels, 80 bytes of a parameter in place of 30; Megatron's is one kernel.
+  if (op == "update") return megatron ? 1 : 80.0 / 30;
+  // Megatron's norms are fused. What its own kernels leave is in its class.
+  if (megatron && op.find("_norm") != std::string::npos) return 1;
+  // Logits become fp32, and their loss is four kernels: 36 bytes of a logit in place of 6.
+  if (op == "linear_cross_entropy" && kind != "compiled") return 6;
+  return numbers.at("class." + kind);
+}
+
 Profile profile_of(const Run& run, const Numbers& numbers) {
   Profile profile = run.profile;
   const bool low_power = run.row["gpu"] == "H100-HBM2e-500W";
@@ -139,8 +174,9 @@ Profile profile_of(const Run& run, const Numbers& numbers) {
   profile.bytes_per_s = (run.row["gpu"] == "A100-40" ? 1.555e12 : nominal) * numbers.at("memory");
   profile.attention_forward = attention_rate(run, profile, numbers);
   profile.attention_backward = profile.attention_forward * numbers.at("backward");
-  const std::string kind = run.row["elementwise"];
-  if (kind != "fused") profile.bytes_per_s /= numbers.at("class." + kind);
+  profile.loops = run.loops;
+  for (MeasuredLoop& loop : profile.loops)
+    loop.bytes_per_s = profile.bytes_per_s / traffic_of(loop.op, run.row["elementwise"], numbers);
   profile.node.bytes_per_s = (is_h100(run) ? 450e9 : 300e9) * numbers.at("link");
   profile.node.latency = numbers.at("latency_us") * 1e-6;
   profile.collective_seconds = numbers.at("collective_us") * 1e-6;
@@ -157,8 +193,59 @@ Network network_of(const Run& run, const Numbers& numbers) {
   return network;
 }
 
+/// Tensor ranks send a part of a message each; the receiving node gathers them (Narayanan et al.
+/// 2021, section 4.1; DeepSpeed's PartitionedTensor).
+StepTime with_split_messages(const PlannedLayout& layout, const Profile& profile,
+                             const Network& network) {
+  const double ranks = layout.candidate.spec.mesh.size(Axis::tensor);
+  const double port = network.port.bytes_per_s * profile.port_efficiency;
+  Network split = network;
+  split.port.bytes_per_s *= 1 / (1 / ranks + (1 - 1 / ranks) * port / profile.node.bytes_per_s);
+  StepTime time = step_time(layout, profile, split);
+  if (layout.candidate.spec.mesh.size(Axis::data) == 1) return time;
+  const StepTime whole = step_time(layout, profile, network);  // sums of gradients are not split
+  const double exchange = time.exchange, bubble = time.bubble;
+  time = whole;
+  time.exchange = exchange;
+  time.bubble = bubble;
+  time.total += exchange - whole.exchange + bubble - whole.bubble;
+  return time;
+}
+
+/// What torchtitan computes again and our plan does not: with "selective_op" every second product
+/// of a block (wk, wo and w3 of wq, wk, wv, wo, w1, w3, w2), with "selective_layer" every second
+/// block.
+double computed_again(const Run& run, const StepTime& time) {
+  const std::string kind = run.row["recompute"];
+  if (kind == "selective_layer")
+    return (time.products + time.attention + time.memory_bound) / 3 / 2;
+  if (kind != "selective_op") return 0;
+  const TransformerConfig config = config_of(run.row);
+  const auto h = static_cast<double>(config.hidden_size),
+             ffn = static_cast<double>(config.ffn_hidden_size),
+             kv = static_cast<double>(config.num_query_groups * config.head_dim());
+  const double again = h * kv + h * h + h * ffn, block = 2 * h * h + 2 * h * kv + 3 * h * ffn;
+  const double head = h * static_cast<double>(config.vocab_size);
+  const auto layers = static_cast<double>(config.num_layers);
+  return time.products / 3 * again * layers / (block * layers + head);
+}
+
+/// What is not waited for where parameters are gathered beside the next step's first forward.
+double hidden_gather(const PlannedLayout& layout, const StepTime& time, const Profile& profile,
+                     const Network& network, const Numbers& numbers) {
+  double gather = 0;
+  for (std::size_t s = 0; s < layout.stages.size(); ++s)
+    gather = std::max(gather,
+                      update_time(*layout.stages[s], static_cast<int>(s), profile, network).gather);
+  const double forward = (time.products + time.attention + time.memory_bound) / 3 /
+                         static_cast<double>(layout.shape().micro_batches);
+  return std::min({gather, time.data_traffic, forward * numbers.at("hidden")}) *
+         (1 - profile.contention);
+}
+
 /// Parameters are gathered for the forward and for the backward of each micro-batch, gradients
-/// reduced in each backward; what the micro-batch computes hides a share of it.
+/// reduced in each backward; what the micro-batch computes hides a share of it. Parameters are
+/// copied out of the buffer of each gather, gradients into that of their sum: read and written.
 double zero3_seconds(const Run& run, const PlannedLayout& layout, const StepTime& time,
                      const Profile& profile, const Network& network, const Numbers& numbers) {
   const Json& row = run.row;
@@ -175,14 +262,23 @@ double zero3_seconds(const Run& run, const PlannedLayout& layout, const StepTime
   const double compute =
       (time.products + time.attention + time.memory_bound + time.host) / micro_batches;
   const double hidden = std::min(traffic, compute * numbers.at("hidden"));
-  return micro_batches * (traffic - hidden + hidden * profile.contention);
+  const double copies = 3 * 2 * bytes / profile.bytes_per_s;
+  return micro_batches * (traffic - hidden + hidden * profile.contention + copies);
 }
 
 double seconds_of(const Run& run, const PlannedLayout& layout, const Numbers& numbers) {
   const Profile profile = profile_of(run, numbers);
   const Network network = network_of(run, numbers);
-  const StepTime time = step_time(layout, profile, network);
-  double seconds = time.total;
+  const MeshShape& mesh = layout.candidate.spec.mesh;
+  const bool splits = run.row["splits_messages"].get<bool>() && mesh.size(Axis::tensor) > 1 &&
+                      mesh.size(Axis::pipeline) > 1;
+  const StepTime time =
+      splits ? with_split_messages(layout, profile, network) : step_time(layout, profile, network);
+  double seconds = time.total + computed_again(run, time);
+  // Of four transfers of a layer's activations, one more.
+  if (run.row["gathers_again"].get<bool>()) seconds += time.tensor_traffic / 4;
+  if (run.row["gathers_beside_forward"].get<bool>())
+    seconds -= hidden_gather(layout, time, profile, network, numbers);
   if (run.row["zero_stage"] == 3) {
     seconds += zero3_seconds(run, layout, time, profile, network, numbers) - time.data_traffic;
   } else if (!run.row["overlaps"].get<bool>()) {

@@ -75,7 +75,16 @@ def to_json(row):
             "peak_tflops": number(row["peak_bf16_tflops"]),
             "network_gb_s": number(row["network_gbit_s_per_gpu"], usual_network(row)) / 8,
             # Megatron-DeepSpeed reduces gradients in fp16, after the last backward.
-            "overlaps": "DeepSpeed" not in row["framework"]}
+            "overlaps": "DeepSpeed" not in row["framework"],
+            # Both Megatrons do; with sequence parallelism any rank has a part only.
+            "splits_messages": ("Megatron" in row["framework"]
+                                and row["sequence_parallel"] != "1"),
+            "gathers_beside_forward": "overlap-param-gather" in row["notes"],
+            # nanotron (tp_recompute_allgather) and torchtitan's selective recomputation of ops do
+            # not keep what sequence parallelism gathers.
+            "gathers_again": (row["sequence_parallel"] == "1" and
+                              ("nanotron" in row["framework"]
+                               or row["recompute"] == "selective_op"))}
 
 
 class Planner:

@@ -183,6 +183,7 @@ TEST_F(Supervision, MeasuresTimesWhateverTheDateDoes) {
   EXPECT_EQ(run(), 0);
   const Goodput found = goodput(history());
   EXPECT_NEAR(found.useful_s, 3.0, 0.01);
+  EXPECT_NEAR(found.lost_s, 0.4, 0.01);  // two steps of each attempt that failed
   EXPECT_LT(found.wall_s, 5);
   EXPECT_GT(found.wall_s, 3);
 }

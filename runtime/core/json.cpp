@@ -200,8 +200,6 @@ class TextsOfMembers : public nlohmann::json_sax<nlohmann::json> {
       wanted_ = static_cast<std::size_t>(found - names_.begin());
       require(!found_[wanted_], "two members are called ", name);
       found_[wanted_] = true;
-    } else if (others_.size() < most_of_others) {
-      others_ += str(others_.empty() ? "" : ", ", "'", one_line(name, most_of_a_name), "'");
     }
     return true;
   }
@@ -216,13 +214,11 @@ class TextsOfMembers : public nlohmann::json_sax<nlohmann::json> {
   }
   void check_all() const {
     for (std::size_t i = 0; i < names_.size(); ++i)
-      require(found_[i], "there is no member '", names_[i], "'", others_.empty() ? "" : ", only ",
-              others_);
+      require(found_[i], "there is no member '", names_[i], "'");
   }
 
  private:
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
-  static constexpr std::size_t most_of_others = 80;
 
   bool enter() {
     ++depth_;
@@ -244,7 +240,6 @@ class TextsOfMembers : public nlohmann::json_sax<nlohmann::json> {
   std::span<const std::string> names_;
   std::vector<std::string>& texts_;
   std::string member_;  // of the outermost object, that is read
-  std::string others_;  // the names of the first members that are not wanted
   std::vector<bool> found_;
   std::size_t wanted_ = none;  // the member whose value comes next
   Index depth_ = 0;
@@ -327,6 +322,17 @@ void read_texts(std::string_view text, std::span<const std::string> names,
     return true;
   };
   require(read(text) || read(without_large_numbers(text)), "this is not JSON");
+}
+
+std::vector<std::string> names_of_members(std::string_view text) {
+  std::vector<std::string> names;
+  const auto note = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& value) {
+    const bool is_key = event == nlohmann::json::parse_event_t::key;
+    if (is_key && depth == 1) names.push_back(value.get<std::string>());
+    return !is_key;  // false: the value behind the key is not kept
+  };
+  if (nlohmann::json::parse(text, note, false).is_discarded()) names.clear();
+  return names;
 }
 
 }  // namespace trireme

@@ -284,10 +284,9 @@ TEST_F(PrepareText, NamesTheLineAndTheMember) {
   const auto line = [&](const std::string& text) {
     return refusal({folder_.write("a.jsonl", "{\"text\":\"\"}\n\n" + text + "\n")});
   };
-  EXPECT_EQ(
-      line("{\"txt\": 1}"),
-      "a.jsonl: line 3: there is no member 'text', only 'txt'; PrepareOptions::json_keys names "
-      "those that have the text");
+  EXPECT_EQ(line("{\"txt\": 1}"),
+            "a.jsonl: line 3: there is no member 'text'; its members are 'txt'; "
+            "PrepareOptions::json_keys names those with the text");
   for (const char* member : {"messages", "conversations"})
     EXPECT_THAT(line(str("{\"", member, "\": []}")),
                 testing::EndsWith("'; chats are not supported yet: write them as text "

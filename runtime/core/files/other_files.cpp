@@ -75,8 +75,7 @@ constexpr OtherFile table[] = {
      "transformers"},
     {FilesOf::tokenizer, "tekken.json", "a tokenizer of Mistral, which is not read",
      "make tokenizer.json with PreTrainedTokenizerFast.from_pretrained(DIR).save_pretrained(DIR) "
-     "of "
-     "transformers 5"},
+     "of transformers 5"},
     {FilesOf::tokenizer, "vocab.json", "half of an older pair with merges.txt, which is not read",
      "make tokenizer.json with AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) of "
      "transformers, which needs config.json of the model in DIR too"},

@@ -17,4 +17,8 @@ namespace trireme {
 void read_texts(std::string_view text, std::span<const std::string> names,
                 std::vector<std::string>& texts);
 
+/// Returns the names of the members of a JSON object, in their order; none where `text` is another
+/// value, or is not JSON.
+std::vector<std::string> names_of_members(std::string_view text);
+
 }  // namespace trireme

@@ -11,6 +11,7 @@
 #include "runtime/core/output/output_prefix.h"
 #include "runtime/core/process/free_memory.h"
 #include "runtime/core/text/exception_text.h"
+#include "runtime/core/text/one_line.h"
 #include "runtime/data/prepare/ordered_work.h"
 #include "runtime/data/prepare/sidecar.h"
 #include "runtime/data/prepare/text_reader.h"
@@ -36,14 +37,24 @@ void join(std::vector<std::string>& texts) {
   }
 }
 
-/// What helps where a line lacks a member, by the message that says so.
-const char* what_to_do_without(const std::string& why) {
-  if (!why.starts_with("there is no member")) return "";
-  for (const char* chat : {"'messages'", "'conversations'"})
-    if (why.find(chat) != std::string::npos)
-      return "; chats are not supported yet: write them as text "
-             "(docs/reference/what_is_missing.md)";
-  return "; PrepareOptions::json_keys names those that have the text";
+/// Returns what helps with a line whose texts cannot be read, as a clause; "": nothing is known.
+std::string remedy_for(std::string_view line, const std::vector<std::string>& keys) {
+  if (line.substr(line.find_first_not_of(" \t\r")).starts_with('['))
+    return "; `jq -c '.[]'` makes lines of an array";
+  if (line.find_first_not_of(" \t\r{") == std::string_view::npos)
+    return "; an object on several lines? `jq -c .` makes lines";
+  const std::vector<std::string> names = names_of_members(line);
+  const auto has = [&](const std::string& key) {
+    return std::find(names.begin(), names.end(), key) != names.end();
+  };
+  if (names.empty() || std::all_of(keys.begin(), keys.end(), has)) return "";
+  if (has("messages") || has("conversations"))
+    return "; chats are not supported yet: write them as text (docs/reference/what_is_missing.md)";
+  constexpr std::size_t most = 80, most_of_a_name = 40;
+  std::string listed;
+  for (const std::string& name : names)
+    if (listed.size() < most) listed += str(" '", one_line(name, most_of_a_name), "'");
+  return str("; its members are", listed, "; PrepareOptions::json_keys names those with the text");
 }
 
 /// Memory of a document, in bytes for each of its text: measured (docs/how-to/text.md). Pieces that
@@ -91,21 +102,23 @@ class BatchEncoder {
       const std::string_view text = rest.substr(0, end);
       rest.remove_prefix(std::min(end + 1, rest.size()));
       if (text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-      const bool is_array = text[text.find_first_not_of(" \t\r")] == '[';
-      const bool only_opens = text.find_first_not_of(" \t\r{[") == std::string_view::npos;
       try {
-        read_texts(text, options_.json_keys, texts_);
+        read_line(text);
         if (rest.empty()) std::string().swap(batch.text);  // a long one is in memory once
         join(texts_);
         add_document(texts_.front(), out);
         texts_.clear();
       } catch (...) {
-        const std::string why = current_exception_text();
-        throw Error(str(batch.name, ": line ", line, ": ", why,
-                        is_array     ? "; `jq -c '.[]'` makes lines of an array"
-                        : only_opens ? "; an object on several lines? `jq -c .` makes lines"
-                                     : what_to_do_without(why)));
+        throw Error(str(batch.name, ": line ", line, ": ", current_exception_text()));
       }
+    }
+  }
+
+  void read_line(std::string_view line) {
+    try {
+      read_texts(line, options_.json_keys, texts_);
+    } catch (const Error& error) {
+      throw Error(str(error.what(), remedy_for(line, options_.json_keys)));
     }
   }
 

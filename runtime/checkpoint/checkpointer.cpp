@@ -15,7 +15,6 @@
 #include "runtime/checkpoint/messages.h"
 #include "runtime/checkpoint/run_names.h"
 #include "runtime/checkpoint/save.h"
-#include "runtime/checkpoint/set_aside.h"
 #include "runtime/checkpoint/tensors.h"
 #include "runtime/comm/page_of.h"
 #include "runtime/interop/model_files.h"
@@ -213,7 +212,15 @@ void Checkpointer::State::set_aside(Index step) {
   const std::string failure =
       on_root(host, [&] { names = set_aside_newer(options.save, step, run); });
   if (!failure.empty()) throw JobError("--save " + options.save + ": " + failure);
-  if (!names.empty()) context.log().info(checkpoint::describe_set_aside(options, names, step));
+  if (names.empty()) return;
+  std::string line = fmt::format("{}: this run begins from step {}",
+                                 describe_set_aside(options.save, names), step);
+  if (options.load.empty())
+    line += fmt::format(
+        "; to continue from one of them instead: stop, rename it to {0}/step-NNNNNN, and start "
+        "with --load {0}",
+        options.save);
+  context.log().info(line);
 }
 
 Checkpointer::Checkpointer(Context& context, FlatParameters& flat, Optimizer* optimizer,

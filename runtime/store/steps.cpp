@@ -139,4 +139,10 @@ std::vector<std::string> set_aside_newer(const std::string& root, Index step,
   return names;
 }
 
+std::string describe_set_aside(const std::string& root, const std::vector<std::string>& names) {
+  if (names.size() == 1) return str("set aside ", root, '/', names.front());
+  return str("set aside ", names.size(), " checkpoints of ", root, ", ", names.back(), " to ",
+             names.front());
+}
+
 }  // namespace trireme

@@ -55,5 +55,7 @@ std::vector<std::string> clean_leftovers(const std::string& root);
 /// `step` is not mistaken for their continuation. Returns their new names.
 std::vector<std::string> set_aside_newer(const std::string& root, Index step,
                                          const std::string& run);
+/// Returns what was renamed so, as "set aside 3 checkpoints of RUN, NAME to NAME".
+std::string describe_set_aside(const std::string& root, const std::vector<std::string>& names);
 
 }  // namespace trireme

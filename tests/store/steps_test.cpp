@@ -141,6 +141,9 @@ TEST(Steps, NewerThanOneThatIsGoneBackToAreSetAside) {
   EXPECT_THAT(clean_leftovers(root), IsEmpty());
   EXPECT_EQ(read_manifest(root + "/step-000120.aside-back").step, 120);
   EXPECT_THAT(set_aside_newer(root, 80, "back"), IsEmpty());
+  EXPECT_EQ(describe_set_aside("mine", {"step-9.aside-a"}), "set aside mine/step-9.aside-a");
+  EXPECT_EQ(describe_set_aside("mine", {"step-9.aside-a", "step-5.aside-a", "step-2.aside-a"}),
+            "set aside 3 checkpoints of mine, step-2.aside-a to step-9.aside-a");
 }
 
 }  // namespace

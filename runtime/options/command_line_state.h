@@ -72,7 +72,7 @@ struct CommandLine::State {
   std::string group = "General";
   std::unique_ptr<CLI::App> app;
   std::string config;
-  std::vector<std::string> words = {};  // of the command line
+  std::vector<std::string> words = {};  // what the command line has
   bool has_unknown = false;             // an option is not declared
   std::vector<Option> options;
   std::vector<Table> tables;

@@ -16,7 +16,7 @@ double parse_quantity(const std::string& word, const Real& legal);
 bool parse_flag(const std::string& word);
 /// "512M" -> 536870912
 Index parse_size(const std::string& word, Index least);
-/// Of ASCII.
+/// Returns the word with the capital letters of ASCII made small.
 std::string lower_case(std::string word);
 /// "3,2,1" -> 3, 2, 1; what a comma ends is a word, if an empty one.
 std::vector<std::string> split_at_commas(const std::string& text);

@@ -13,12 +13,13 @@ namespace trireme {
 /// Products of an m x k matrix with a k x n one.
 struct ProductWork {
   Index m = 0, n = 0, k = 0, count = 1;
-  DType dtype = DType::f32;  // of the factors
+  DType dtype = DType::f32;  // the factors have it
   DType result = dtype;
   bool adds = false;  // to a result that is there, as sums of gradients do
 
   double flops() const;
-  /// Of the two factors and the result, once each; twice of a result to which it adds.
+  /// Returns the bytes of the two factors and the result, each once; a result to which the product
+  /// adds counts twice.
   double bytes() const;
   friend bool operator==(const ProductWork&, const ProductWork&) = default;
 };

@@ -37,7 +37,8 @@ struct HostRequest {
 HostSource find_hosts(const HostRequest& request, const Environment& environment,
                       const std::string& discovery = mpijob_discovery);
 
-/// As parse_hosts(). `name`: of the source, for messages. Throws: Error.
+/// Reads `lines` by parse_hosts(), with `name`, where they are from, before its errors. Throws:
+/// Error.
 std::vector<Host> hosts_in(const std::string& lines, const std::string& name, Index default_slots);
 /// Empty: this machine. Throws: Error.
 std::vector<Host> read_hosts(const HostSource& source, Index default_slots);

@@ -26,7 +26,7 @@ class EvidenceReader {
   std::string open_of_program_;
   OutsideBoxes outside_;
   std::size_t boxes_noted_ = 0;
-  bool is_heading_ = false;  // of a list of problems: the first one comes next
+  bool is_heading_ = false;  // the first problem of a list comes next
   std::string others_;       // " (the first of 2 problems)"; empty: there is one
   Evidence found_;
 };

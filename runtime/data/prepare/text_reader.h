@@ -68,7 +68,8 @@ class TextReader {
   Index position_before_ = 0;  // bytes of the files before this one
 };
 
-/// Of documents that take `times` their bytes, where `free` bytes of memory are free.
+/// Returns the limits for documents that take `times` their bytes of memory, of which `free` bytes
+/// are free.
 TextReader::Limits limits_of_memory(Index free, Index times);
 
 }  // namespace trireme::data

@@ -13,6 +13,8 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/files/plain_file.h"
+
 namespace trireme::observe {
 namespace {
 
@@ -22,10 +24,7 @@ namespace {
 
 class Descriptor {
  public:
-  Descriptor(const std::string& path, int flags) {
-    do {
-      number_ = ::open(path.c_str(), flags | O_CLOEXEC, 0600);
-    } while (number_ < 0 && errno == EINTR);
+  Descriptor(const std::string& path, int flags) : number_(open_plain_file(path, flags, 0600)) {
     if (number_ < 0) fail(path, "open", errno);
   }
   ~Descriptor() { ::close(number_); }
@@ -34,7 +33,7 @@ class Descriptor {
   int number() const { return number_; }
 
  private:
-  int number_ = -1;
+  int number_;
 };
 
 void* map(const std::string& path, const Descriptor& file, std::size_t bytes, int protection) {
@@ -73,8 +72,8 @@ PageMapping PageMapping::open(const std::string& path, std::size_t bytes, int fl
   const Descriptor file(path, flags);
   struct stat status {};
   if (::fstat(file.number(), &status) != 0) fail(path, "fstat", errno);
-  require(S_ISREG(status.st_mode) && status.st_size >= static_cast<off_t>(bytes), path,
-          ": no status page: ", status.st_size, " bytes, must be ", bytes);
+  require(status.st_size >= static_cast<off_t>(bytes), path, ": no status page: ", status.st_size,
+          " bytes, must be ", bytes);
   return {map(path, file, bytes, protection), bytes};
 }
 

@@ -14,6 +14,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/files/plain_file.h"
 #include "runtime/core/show_bytes.h"
 #include "runtime/store/system_call.h"
 
@@ -54,11 +55,7 @@ File File::create(const std::string& path, Caching caching) {
 }
 
 File File::open(const std::string& path, Caching caching) {
-  File file = open_with(path, O_RDONLY | O_NONBLOCK, caching);  // waits for no pipe
-  struct stat status {};
-  check_call(::fstat(file.descriptor_, &status), path, "fstat");
-  require(!S_ISFIFO(status.st_mode), path, ": is a pipe, but a file is read here");
-  return file;
+  return open_with(path, O_RDONLY, caching);
 }
 
 File File::open_to_write(const std::string& path, Caching caching) {
@@ -66,10 +63,7 @@ File File::open_to_write(const std::string& path, Caching caching) {
 }
 
 File File::open_with(const std::string& path, int flags, Caching caching) {
-  constexpr int mode = 0666;  // and the umask
-  const auto attempt = [&](int more) {
-    return repeat_interrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC | more, mode); });
-  };
+  const auto attempt = [&](int more) { return open_plain_file(path, flags | more); };
   int descriptor = attempt(caching == Caching::direct ? O_DIRECT : 0);
   if (descriptor < 0 && errno == EINVAL && caching == Caching::direct) {
     caching = Caching::buffered;

@@ -80,7 +80,7 @@ TEST(File, IsNoPipeThatIsWaitedFor) {
   const std::string pipe = folder / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_EQ(message_of([&] { File::open(pipe, Caching::direct); }),
-            pipe + ": is a pipe, but a file is read here");
+            pipe + ": is a pipe, but a file is needed here");
   EXPECT_THAT(message_of([&] { read_whole(pipe, 10); }), HasSubstr("is a pipe"));
 }
 

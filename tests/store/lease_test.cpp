@@ -92,6 +92,18 @@ TEST(Lease, RefusesASecondJobAndNamesTheFirst) {
   EXPECT_TRUE(lease.held());
 }
 
+TEST(Lease, IsRefusedAtOnceWhereItsLockIsNoFile) {
+  const ScratchDirectory folder;
+  const std::string pipe = folder / "pipe", directory = folder / "directory";
+  make_directory(pipe);
+  ASSERT_EQ(::mkfifo((pipe + "/lock").c_str(), 0600), 0);
+  std::filesystem::create_directories(directory + "/lock");
+  EXPECT_EQ(refusal(pipe), pipe + "/lock: is a pipe, but a file is needed here");
+  EXPECT_EQ(refusal(directory), directory + "/lock: is a directory, but a file is needed here");
+  EXPECT_THAT(message_of([&] { remove_lock(pipe + "/lock", "id", "own"); }),
+              HasSubstr("is a pipe"));
+}
+
 TEST(Lease, WaitsForAHolderThatIsEnding) {
   const ScratchDirectory folder;
   const std::string root = folder / "run";

@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "trireme/options/problems.h"
 
@@ -57,6 +58,27 @@ TEST_F(RunDirectory, ThatCannotBeMadeIsRefusedByItsOption) {
                 testing::AllOf(testing::StartsWith("--save " + run), testing::HasSubstr(why)));
     EXPECT_NO_THROW(check_run(make_job({"p", "--save", run}, ""), read_history(Paths(run))));
   }
+}
+
+// A pipe would be waited for, and a directory cannot be removed as a file is.
+TEST_F(RunDirectory, HasPlainFilesOnlyWhereTheSupervisorHasItsOwn) {
+  const Job job = make_job({"p", "--save", paths_.run}, "");
+  fs::create_directories(paths_.folder);
+  for (const std::string& file :
+       {paths_.lock, paths_.ledger, paths_.nodes, paths_.stop, paths_.preflight, paths_.place})
+    for (const std::string what : {"a pipe", "a directory"}) {
+      if (what == "a pipe")
+        ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+      else
+        fs::create_directory(file);
+      Problems problems;
+      make_run_directory(job, problems);
+      EXPECT_THAT(problems.all(),
+                  testing::ElementsAre("--save " + paths_.run + ": " + file + " is " + what +
+                                       ", but trireme run has a file there: remove it, or give "
+                                       "another directory"));
+      fs::remove(file);
+    }
 }
 
 TEST_F(RunDirectory, HasAKeyThatItsCopyHasNot) {

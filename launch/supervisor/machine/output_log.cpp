@@ -14,6 +14,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/files/plain_file.h"
 #include "runtime/core/require_call.h"
 
 namespace trireme::supervisor {
@@ -130,9 +131,7 @@ OutputLog::OutputLog(std::string path, Index most_bytes)
 
 OutputLog::~OutputLog() { ::close(file_); }
 
-void OutputLog::open() {
-  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-}
+void OutputLog::open() { file_ = open_plain_file(path_, O_WRONLY | O_CREAT | O_APPEND, 0644); }
 
 void OutputLog::write(std::string_view text) {
   if (bytes_ + static_cast<Index>(text.size()) > most_bytes_ && bytes_ > 0) {

@@ -18,6 +18,7 @@
 #include "trireme/options/problems.h"
 
 #include "launch/supervisor/machine/metrics_tail.h"
+#include "runtime/core/files/plain_file.h"
 #include "runtime/core/output/output_file.h"
 #include "runtime/core/process/private_directory.h"
 #include "runtime/core/require_call.h"
@@ -40,7 +41,7 @@ constexpr Index kept_logs = 10;
 const std::string attempt_prefix = "attempt-", private_prefix = "trireme-";
 
 std::optional<LeaseHolder> holder_of(const Paths& paths) {
-  const auto sight = store::look_at_lock(paths.folder + "/lock");
+  const auto sight = store::look_at_lock(paths.lock);
   return sight ? store::parse_lease_holder(sight->text) : std::nullopt;
 }
 
@@ -141,6 +142,7 @@ std::string whole_path(const std::string& directory) {
 Paths::Paths(const std::string& directory)
     : run(whole_path(directory)),
       folder(run + "/supervisor"),
+      lock(folder + "/lock"),
       ledger(folder + "/attempts.jsonl"),
       nodes(folder + "/nodes.json"),
       stop(folder + "/stop"),
@@ -224,6 +226,11 @@ void make_run_directory(const Job& job, Problems& problems) {
     problems.add(option, "cannot be made: ", failed.message());
   else if (::access(paths.folder.c_str(), W_OK | X_OK) != 0)
     problems.add(option, "cannot be written to: ", std::strerror(errno));
+  for (const std::string& file :
+       {paths.lock, paths.ledger, paths.nodes, paths.stop, paths.preflight, paths.place})
+    if (const std::string what = what_is_no_plain_file(file); !what.empty())
+      problems.add(option, file, " is ", what,
+                   ", but trireme run has a file there: remove it, or give another directory");
   if (::access(scratch_root().c_str(), W_OK | X_OK) != 0)
     problems.add("TMPDIR ", scratch_root(), ": cannot be written to: ", std::strerror(errno));
 }

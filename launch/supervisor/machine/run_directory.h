@@ -22,7 +22,7 @@ namespace trireme::supervisor {
 /// Names in RUN/supervisor.
 struct Paths {
   explicit Paths(const std::string& run);
-  std::string run, folder, ledger, nodes, stop, preflight, place;
+  std::string run, folder, lock, ledger, nodes, stop, preflight, place;
   std::string attempt(Index number) const;  // "RUN/supervisor/attempt-0007"
 };
 

@@ -23,7 +23,8 @@ constexpr std::size_t most_output_bytes = std::size_t{1} << 24;  // of output th
 std::pair<int, int> open_output(const SideCommand& command) {
   if (command.prints) return {-1, -1};
   if (!command.log.empty()) {
-    const int file = ::open(command.log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    constexpr int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK;  // for no pipe
+    const int file = ::open(command.log.c_str(), flags, 0644);
     require_call(file >= 0, command.log, ": open");
     return {file, -1};
   }

@@ -13,6 +13,7 @@
 #include "trireme/core/version.h"
 #include "trireme/options/command_line.h"
 
+#include "runtime/core/files/plain_file.h"
 #include "runtime/core/parse_number.h"
 #include "runtime/core/require_call.h"
 
@@ -343,7 +344,7 @@ History replay(std::string_view text) {
 }
 
 LedgerFile::LedgerFile(const std::string& path) : path_(path) {
-  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  file_ = open_plain_file(path, O_RDWR | O_CREAT | O_APPEND, 0644);
   require_call(file_ >= 0, path, ": open");
   off_t end = ::lseek(file_, 0, SEEK_END);
   char last = '\n';

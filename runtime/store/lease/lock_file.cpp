@@ -9,6 +9,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/files/plain_file.h"
 #include "runtime/store/lease/lease_holder.h"
 #include "runtime/store/step_names.h"
 #include "runtime/store/system_call.h"
@@ -83,7 +84,7 @@ std::string LockSight::id() const {
 }
 
 std::optional<LockSight> look_at_lock(const std::string& lock) {
-  const int fd = repeat_interrupted([&] { return ::open(lock.c_str(), O_RDONLY | O_CLOEXEC); });
+  const int fd = open_plain_file(lock, O_RDONLY);
   if (fd < 0 && errno == ENOENT) return {};
   check_call(fd, lock, "open");
   LockSight sight;
@@ -122,7 +123,7 @@ File create_lock(const std::string& lock, const std::string& text, const std::st
 /// Of several processes that try, one locks it by flock(2), and the others look again. If the file
 /// system has no flock, a lock that appeared in between is restored.
 void remove_lock(const std::string& lock, const std::string& id, const std::string& own_id) {
-  const int fd = repeat_interrupted([&] { return ::open(lock.c_str(), O_RDWR | O_CLOEXEC); });
+  const int fd = open_plain_file(lock, O_RDWR);
   if (fd < 0 && errno == ENOENT) return;
   check_call(fd, lock, "open");
   const bool busy = ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;

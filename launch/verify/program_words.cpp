@@ -294,6 +294,8 @@ std::string words_of_end(const std::string& output) {
   for (const std::string& first_line : outside.left_out())
     if (const std::string refusal = supervisor::refusal_in(first_line); !refusal.empty())
       return refusal;
+  for (const std::string& line : all)
+    if (const std::string refusal = supervisor::refusal_of(line); !refusal.empty()) return refusal;
   if (all.empty()) return "it printed nothing";
   std::string last;
   for (std::size_t i = all.size() - std::min(all.size(), last_lines); i < all.size(); ++i)

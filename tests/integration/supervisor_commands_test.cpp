@@ -16,7 +16,14 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-using SupervisorCommands = SupervisedRun;
+class SupervisorCommands : public SupervisedRun {
+ protected:
+  std::string script(const std::string& name, const std::string& text) const {
+    const std::string path = folder_.write(name, "#!/bin/sh\n" + text);
+    fs::permissions(path, fs::perms::owner_all);
+    return path;
+  }
+};
 
 TEST_F(SupervisorCommands, NeverRestartsAConfigurationThatCannotRun) {
   start("", trainer, "--pp 7");
@@ -141,13 +148,20 @@ TEST_F(SupervisorCommands, SayThatATemplateOfASchedulerIsStartedOutsideOfOne) {
                                         "scheduler"));
 }
 
+TEST_F(SupervisorCommands, EndAtTheFirstAttemptWhereTheSlurmJobOfTheEnvironmentIsGone) {
+  const std::string launcher =
+      script("launcher",
+             "echo 'srun: error: Unable to confirm allocation for job 17: Invalid job id "
+             "specified' >&2\nexit 1\n");
+  const Outcome outcome = shell("SLURM_JOB_ID=17 " + command + " run --run-dir " + run_directory() +
+                                " --mpirun " + launcher + " -- true");
+  EXPECT_EQ(outcome.exit_code, 64) << outcome.output;
+  EXPECT_THAT(outcome.output, HasSubstr("the Slurm job 17 of the environment does not exist"));
+  EXPECT_EQ(count(outcome.output, " ended: "), 1) << outcome.output;
+}
+
 TEST_F(SupervisorCommands, QueueASlurmJobAgainThatSlurmDoesNot) {
   // In place of Slurm: a program that notes what it is asked, and mpirun for PROGRAM's exit code.
-  const auto script = [&](const std::string& name, const std::string& text) {
-    const std::string path = folder_.write(name, "#!/bin/sh\n" + text);
-    fs::permissions(path, fs::perms::owner_all);
-    return path;
-  };
   const std::string asked = folder_ / "asked";
   script("scontrol",
          "echo \"$*\" >> " + asked + "\n[ $1 = requeue ] || cat " + (folder_ / "config"));

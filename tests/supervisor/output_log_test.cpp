@@ -123,6 +123,30 @@ TEST(Evidence, OfAnOptionThatMpirunDoesNotKnowNamesMpirun) {
             "mpirun: Error: unknown option \"--nosuch\", which --mpirun has");
 }
 
+// srun ends before any rank, and mpirun takes its daemons for lost.
+TEST(Evidence, OfASlurmJobThatIsGoneIsARefusal) {
+  const auto refusal = [](const std::string& said) {
+    EvidenceReader reader;
+    reader.read("srun: error: " + said +
+                "\nsrun: Check SLURM_JOB_ID environment variable. Expired or invalid job 911\n" +
+                box_rule + "An ORTE daemon has unexpectedly failed after launch and before\n" +
+                "communicating back to mpirun.\n" + box_rule);
+    EXPECT_TRUE(reader.found().daemon_lost);
+    return reader.found().refusal;
+  };
+  for (const char* said :
+       {"Unable to confirm allocation for job 911: Invalid job id specified",
+        "Slurm job 911 has expired", "SLURM job 911 has expired.",
+        "Unable to create step for job 911: Job/step already completing or completed"})
+    EXPECT_EQ(refusal(said),
+              "the Slurm job 911 of the environment does not exist or has ended, so srun starts no "
+              "ranks: unset the variables SLURM_*, or start inside of a job");
+  for (const char* passing :
+       {"Unable to confirm allocation for job 911: Socket timed out on send/recv operation",
+        "Unable to create step for job 911: Requested nodes are busy"})
+    EXPECT_EQ(refusal(passing), "");
+}
+
 TEST(Evidence, OfAHostThatDoesNotAnswerIsWhatTheRemoteShellSays) {
   for (const char* box : {"ORTE was unable to reliably start one or more daemons.\n"
                           "* the inability to write startup files into /tmp\n",

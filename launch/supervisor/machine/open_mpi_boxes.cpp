@@ -63,7 +63,36 @@ bool is_dashes(std::string_view text) {
 
 bool is_rule(std::string_view line) { return line.size() >= shortest_rule && is_dashes(line); }
 
+/// Returns the number behind " job "; empty: there is none.
+std::string_view job_in(std::string_view line) {
+  constexpr std::string_view mark = " job ";
+  const std::size_t at = line.find(mark);
+  if (at == std::string_view::npos) return {};
+  const std::string_view behind = line.substr(at + mark.size());
+  return behind.substr(0, behind.find_first_not_of("0123456789"));
+}
+
+/// Whether srun says that there is no such Slurm job. What it says of a controller that does not
+/// answer, or is busy, may have changed at the next attempt.
+bool says_that_the_job_is_gone(std::string_view line) {
+  if (!line.starts_with("srun: error: ") || job_in(line).empty()) return false;
+  for (const std::string_view end :
+       {" has expired", ": Invalid job id specified", ": Job/step already completing or completed"})
+    if (line.find(end) != std::string_view::npos) return true;
+  return false;
+}
+
 }  // namespace
+
+std::string refusal_of(std::string_view line) {
+  constexpr std::size_t longest = 400;
+  if (line.starts_with("mpirun: Error: unknown option"))
+    return std::string(line.substr(0, longest)) + ", which --mpirun has";
+  if (!says_that_the_job_is_gone(line)) return "";
+  return "the Slurm job " + std::string(job_in(line)) +
+         " of the environment does not exist or has ended, so srun starts no ranks: unset the "
+         "variables SLURM_*, or start inside of a job";
+}
 
 std::string refusal_in(std::string_view first_line) {
   const Box* box = box_with(first_line);

@@ -88,8 +88,7 @@ void EvidenceReader::read_line(const std::string& line) {
   for (const char* of_remote_shell : {"unable to reliably start one or more daemons",
                                       "daemon has unexpectedly failed after launch and before"})
     if (line.find(of_remote_shell) != std::string::npos) found_.daemon_lost = true;
-  if (found_.refusal.empty() && line.starts_with("mpirun: Error: unknown option"))
-    found_.refusal = line.substr(0, longest_error) + ", which --mpirun has";
+  if (found_.refusal.empty()) found_.refusal = refusal_of(line);
   // "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks ..."
   if (line.starts_with("slurmstepd") && (line.find("oom_kill event") != std::string::npos ||
                                          line.find("oom-kill event") != std::string::npos))

@@ -330,6 +330,28 @@ TEST(SafetensorsReader, RefusesNumbersThatAreInfiniteOrNone) {
     }
 }
 
+TEST(SafetensorsReader, NamesANumberThatFp32CannotHold) {
+  for (const double value : {1e300, -3.5e38, HUGE_VAL}) {
+    const ScratchDirectory folder;
+    RawTensor bad = random_tensor("model.norm.weight", "F64", {3, 50}, 1);
+    bad.bytes.assign(150 * sizeof value, '\0');
+    std::memcpy(&bad.bytes[100 * sizeof value], &value, sizeof value);
+    folder.write("model.safetensors", safetensors_of({bad}));
+    const Directory directory = open_directory(folder.path());
+    std::vector<float> memory(150);
+    Rectangle transposed = whole(directory.tensors.front(), memory.data());
+    transposed.row_stride = 1;
+    transposed.column_stride = 3;
+    for (const Rectangle& each : {whole(directory.tensors.front(), memory.data()), transposed})
+      EXPECT_EQ(
+          message_of([&] { read_rectangles(directory, {each}, 1); }),
+          str("tensor model.norm.weight has the value ", value,
+              std::isinf(value) ? ": the model is damaged, or was after it was trained"
+                                : ", beyond the range of fp32, in which models are kept: at most "
+                                  "3.40282347e+38"));
+  }
+}
+
 /// Tensors to write whose values are those of `toys`.
 std::vector<WrittenTensor> written(const std::vector<RawTensor>& toys) {
   std::vector<WrittenTensor> tensors;

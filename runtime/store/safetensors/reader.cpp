@@ -8,6 +8,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
+#include <cstring>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -64,6 +67,16 @@ Element element_of(const LocatedTensor& tensor) {
   require(element, "tensor ", tensor.name, " has the type ", tensor.type, "; ", listed_elements(),
           " are read");
   return *element;
+}
+
+/// Returns the element at `from`, of which to_f32() has made `value`, and what is wrong with it.
+std::string why_not_read(Element element, const std::byte* from, float value) {
+  double stored = static_cast<double>(value);
+  if (element == Element::f64) std::memcpy(&stored, from, sizeof stored);
+  if (std::isfinite(stored))
+    return str(stored, ", beyond the range of fp32, in which models are kept: at most ",
+               std::numeric_limits<float>::max());
+  return str(stored, ": the model is damaged, or was after it was trained");
 }
 
 /// Of splitmix64 (Steele, Lea, Flood 2014, doi:10.1145/2660193.2660195).
@@ -215,11 +228,12 @@ void RowReader::convert(const Use& use, const RowBytes& rows) const {
   const Element element = element_of(*r.tensor);
   const Index item = size_bytes(element), first = r.column * item;
   float* to = r.data + (use.row - r.row) * r.row_stride;
-  const auto take = [&](const auto* from, Index count, float* values) {
+  const auto take = [&](const std::byte* from, Index count, float* values) {
     to_f32(element, from, count, values);
     const Index bad = first_not_finite(values, count);
-    require(bad < 0, "tensor ", r.tensor->name, " has the value ", bad < 0 ? 0 : values[bad],
-            ": the model is damaged, or was after it was trained");
+    if (bad >= 0)
+      throw Error(str("tensor ", r.tensor->name, " has the value ",
+                      why_not_read(element, from + bad * item, values[bad])));
   };
   if (r.column_stride == 1 && r.columns * item == rows.stride && r.row_stride == r.columns)
     return take(rows.at(0, first), use.rows * r.columns, to);

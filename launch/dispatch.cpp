@@ -63,7 +63,7 @@ std::string mistake(const std::vector<Subcommand>& commands, const Words& words)
   }
   Words single, all;
   for (const Subcommand& command : commands) {
-    if (command.words.size() == 1) single.push_back(name_of(command));
+    if (command.words.size() == 1 || !has_second) single.push_back(command.words[0]);
     all.push_back(name_of(command));
   }
   const std::string both = has_second ? words[0] + ' ' + words[1] : words[0];
@@ -102,11 +102,12 @@ int dispatch(const std::vector<Subcommand>& commands, int argc, char** argv, std
     return std::find(words.begin(), end, option) != end;
   };
   const std::vector<Subcommand> meant = related(commands, words);
-  if (asks_for("--help") || asks_for("-h")) {
+  const bool begins_well = words.empty() || words[0].starts_with('-') || !meant.empty();
+  if (begins_well && (asks_for("--help") || asks_for("-h"))) {
     out << usage(meant.empty() ? commands : meant);
     return exit_code(ExitCode::success);
   }
-  if (asks_for("--version")) {
+  if (begins_well && asks_for("--version")) {
     out << "trireme " << version() << '\n';
     return exit_code(ExitCode::success);
   }

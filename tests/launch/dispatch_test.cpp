@@ -70,6 +70,14 @@ TEST(Dispatch, SuggestsTheNearestCommand) {
            {{"checkpoint"}, "trireme: 'checkpoint' needs a second word: one of show, list\n"},
            {{"checkpoint", "--step", "4"},
             "trireme: 'checkpoint' needs a second word: one of show, list\n"},
+           {{"chekpoint"}, "trireme: unknown command 'chekpoint'; did you mean checkpoint?\n"},
+           {{"help", "plna"}, "trireme: unknown command 'plna'; did you mean plan?\n"},
+           {{"help", "chekpoint"},
+            "trireme: unknown command 'chekpoint'; did you mean checkpoint?\n"},
+           {{"help", "checkpoint", "lst"},
+            "trireme: unknown command 'checkpoint lst'; did you mean checkpoint list?\n"},
+           {{"plna", "-h"}, "trireme: unknown command 'plna'; did you mean plan?\n"},
+           {{"plna", "--version"}, "trireme: unknown command 'plna'; did you mean plan?\n"},
            {{"zzzzzzzz", "yyyyyy"}, "trireme: unknown command 'zzzzzzzz yyyyyy'\n"}}) {
     const Result result = call(c.words);
     EXPECT_EQ(result.code, static_cast<int>(ExitCode::configuration));
@@ -90,7 +98,6 @@ TEST(Dispatch, PrintsUsageAndVersionWhenAsked) {
   for (const std::vector<std::string>& words : {std::vector<std::string>{"--help"},
                                                 {"-h"},
                                                 {"checkpoint", "--help"},
-                                                {"zzz", "-h"},
                                                 {"help"},
                                                 {"help", "checkpoint"}}) {
     const Result help = call(words);

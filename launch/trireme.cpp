@@ -7,6 +7,7 @@
 #include "launch/preflight/commands.h"
 #include "launch/supervisor/commands/commands.h"
 #include "launch/verify/commands.h"
+#include "runtime/core/process/process_end.h"
 #include "runtime/core/process/process_start.h"
 #include "runtime/core/text/exception_text.h"
 #include "runtime/core/text/one_line.h"
@@ -50,10 +51,8 @@ int parse_and_run(CommandLine& command, int argc, char** argv,
 int main(int argc, char** argv) {
   try {
     trireme::prepare_process();
-    const int code = trireme::dispatch(trireme::subcommands(), argc, argv, std::cout, std::cerr);
-    if (std::cout.flush()) return code;  // stays bad once a write has failed
-    std::cerr << "trireme: standard output cannot be written: is its disk full?\n";
-    return static_cast<int>(trireme::ExitCode::failure);
+    return trireme::exit_code_with_output(
+        trireme::dispatch(trireme::subcommands(), argc, argv, std::cout, std::cerr));
   } catch (const std::exception& error) {
     std::cerr << "trireme: "
               << trireme::printable(trireme::with_options(trireme::current_exception_text()))

@@ -28,6 +28,7 @@
 #include "runtime/comm/mpi/mpi_session.h"
 #include "runtime/comm/nccl.h"
 #include "runtime/core/process/host_name.h"
+#include "runtime/core/process/process_end.h"
 #include "runtime/core/process/process_start.h"
 #include "runtime/job/gpu_environment.h"
 
@@ -181,7 +182,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return trireme::preflight::run(argc, argv);
+    return trireme::exit_code_with_output(trireme::preflight::run(argc, argv));
   } catch (const std::exception& error) {
     fmt::print(stderr, "trireme_preflight: {}\n", error.what());
     return static_cast<int>(trireme::ExitCode::failure);

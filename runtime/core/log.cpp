@@ -1,8 +1,9 @@
 #include "trireme/core/log.h"
 
+#include <iterator>
 #include <mutex>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "runtime/core/text/line_clock.h"
 
@@ -14,7 +15,11 @@ struct Log::State {
   void write(std::FILE* to, std::string_view text) {
     const std::lock_guard lock(mutex);
     hide();
-    fmt::print(to, "{}\n", text);
+    // At once, as other processes may write there too. What is lost costs the job nothing until it
+    // ends (process_end.h).
+    fmt::memory_buffer line;
+    fmt::format_to(std::back_inserter(line), "{}\n", text);
+    std::fwrite(line.data(), 1, line.size(), to);
     std::fflush(to);
   }
   void hide() {

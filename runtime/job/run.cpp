@@ -18,6 +18,7 @@
 
 #include "runtime/comm/mpi/mpi_session.h"
 #include "runtime/comm/mpi/rank_page.h"
+#include "runtime/core/process/process_end.h"
 #include "runtime/core/process/process_start.h"
 #include "runtime/core/text/exception_text.h"
 #include "runtime/job/layout/check_layout.h"
@@ -170,12 +171,12 @@ int run(int argc, char** argv, const Application& application,
   try {
     prepare_process();
     if (const auto layouts = layouts_to_check(argc, argv))
-      return check_layouts(*layouts, argc, argv, application, f);
+      return exit_code_with_output(check_layouts(*layouts, argc, argv, application, f));
     if (const auto layout = layout_to_print(argc, argv))
-      return print_layout(*layout, argc, argv, application, f);
+      return exit_code_with_output(print_layout(*layout, argc, argv, application, f));
     RankPage page;
     const Program program{argc, argv, application, f};
-    const int code = run_ranks(argc, argv, program, page.page());
+    const int code = exit_code_with_output(run_ranks(argc, argv, program, page.page()));
     if (code == exit_code(ExitCode::success)) page.page().enter(observe::Phase::finished);
     return code;
   } catch (...) {

@@ -1,7 +1,9 @@
-// What a process prepares at its start: standard streams, limits of files, signals.
+// What a process prepares at its start: standard streams, limits of files, signals; and its end.
 #include "runtime/core/process/process_start.h"
 
 #include <csignal>
+#include <cstdio>
+#include <iostream>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -9,6 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "trireme/core/log.h"
+
+#include "runtime/core/process/process_end.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme {
@@ -74,6 +79,31 @@ TEST(ProcessStartDeathTest, AChildHasAStatusAlsoWhereTheParentIgnoredSuchSignals
   };
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(wait_for_a_child(), testing::ExitedWithCode(7), "");
+}
+
+/// Ends with the exit code of a process that ends with `code` after `print`, to a full disk.
+template <class Print>
+void print_to_full_disk(int code, Print print) {
+  std::fflush(stdout);  // what the test has printed itself
+  ::dup2(::open("/dev/full", O_WRONLY), STDOUT_FILENO);
+  print();
+  _exit(exit_code_with_output(code));
+}
+
+TEST(ProcessEndDeathTest, WhatIsPrintedAndLostIsAFailure) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const char* says = "^trireme: standard output cannot be written: is its disk full\\?\n$";
+  const auto by_stream = [] { std::cout << "text\n"; };
+  const auto by_file = [] { std::fputs("text\n", stdout); };
+  const auto by_log = [] {
+    const Log log(0, LogLevel::info);
+    for (int i = 0; i < 1000; ++i) log.info("much more than is kept until it can be written");
+  };
+  EXPECT_EXIT(print_to_full_disk(0, by_stream), testing::ExitedWithCode(1), says);
+  EXPECT_EXIT(print_to_full_disk(0, by_file), testing::ExitedWithCode(1), says);
+  EXPECT_EXIT(print_to_full_disk(0, by_log), testing::ExitedWithCode(1), says);
+  EXPECT_EXIT(print_to_full_disk(75, by_file), testing::ExitedWithCode(75), says);
+  EXPECT_EXIT(print_to_full_disk(0, [] {}), testing::ExitedWithCode(0), "^$");
 }
 
 }  // namespace

@@ -120,6 +120,7 @@ int run_rank(const StartedRank& rank, const Program& program, RankResources& res
   }
   set_gpu_environment(options, rank.rank, rank.ranks);
   const DeviceChoice choice = choose_device(options, {*mesh, *cpu_stream}, cuda_module(), problems);
+  rank.page.set_sharing(choice.cuda ? options.ranks_per_gpu : 0);
   if (choice.cuda && cores.empty())
     cores = widen_affinity(2, "NCCL's and checkpoints' threads run beside each rank");
   if (choice.cuda && !options.gemm_cache.empty())

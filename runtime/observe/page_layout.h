@@ -13,7 +13,7 @@
 namespace trireme::observe {
 
 inline constexpr std::array<char, 8> page_magic = {'t', 'r', 'i', 'r', 'p', 'a', 'g', 'e'};
-inline constexpr std::uint32_t page_version = 5;
+inline constexpr std::uint32_t page_version = 6;
 inline constexpr std::size_t page_bytes = 16384;
 
 /// What a rank does at present, in the order in which a job passes them.
@@ -143,6 +143,7 @@ struct PageLayout {
   std::atomic<std::int64_t> durable_step, memory_step, local_step;  // newest checkpoints; -1: none
   std::atomic<std::uint64_t> loss_bits;                             // of a double
   std::atomic<std::int64_t> micro_batches;  // of a step on this rank; 0: unknown
+  std::atomic<std::int64_t> sharing;        // ranks of its GPU; 0: it has none; -1: unknown
   std::atomic<std::uint64_t> operations_begun, steps_done;
   std::atomic<std::uint64_t> group_count, run_count, names_used;
   std::atomic<std::uint64_t> injection;  // see injection.h; the only word that others write

@@ -159,6 +159,7 @@ PageState PageReader::read() const {
   state.longest_gap_ns = from.longest_gap_ns.load(acquire);
   find_awaited_of_gpu(state);
   state.micro_batches = from.micro_batches.load(acquire);
+  state.sharing = from.sharing.load(acquire);
   state.durable_step = from.durable_step.load(acquire);
   state.memory_step = from.memory_step.load(acquire);
   state.local_step = from.local_step.load(acquire);

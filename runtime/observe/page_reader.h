@@ -56,6 +56,7 @@ struct PageState {
   std::int64_t phase_ns = 0;
   Index step = -1;
   Index micro_batches = 0;  // of a step on this rank; 0: unknown
+  Index sharing = -1;       // ranks of its GPU; 0: it has none; -1: unknown
   int micro_batch = -1, op_index = -1;
   std::string action, op;
   std::uint64_t ops = 0;

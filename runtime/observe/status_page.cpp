@@ -65,6 +65,7 @@ StatusPage::StatusPage(const std::string& directory, int rank, int ranks)
     page_ = new (data) PageLayout();
     page_->header = header_of(rank, ranks);
     page_->names_used.store(1, relaxed);
+    page_->sharing.store(-1, relaxed);
     page_->durable_step.store(-1, relaxed);
     page_->memory_step.store(-1, relaxed);
     page_->local_step.store(-1, relaxed);
@@ -168,6 +169,10 @@ void StatusPage::retire(GroupId group) {
 
 void StatusPage::set_coordinates(std::string_view text) {
   if (on()) page_->coordinates.write(words_of(text));
+}
+
+void StatusPage::set_sharing(Index ranks) {
+  if (on()) page_->sharing.store(ranks, relaxed);
 }
 
 void StatusPage::set_micro_batches(Index count) {

@@ -66,6 +66,8 @@ class StatusPage {
   void retire(GroupId group);
   /// "pp0 dp2 tp1"
   void set_coordinates(std::string_view text);
+  /// Ranks that share the GPU of this one; 0: it computes on the CPU.
+  void set_sharing(Index ranks);
   /// That this rank runs a step.
   void set_micro_batches(Index count);
 

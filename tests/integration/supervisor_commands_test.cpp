@@ -323,7 +323,7 @@ TEST_F(SupervisorCommands, EndsNoProcessThatWasThereBefore) {
 
 TEST_F(SupervisorCommands, ReportsWhereTheTimeWent) {
   last_step_ = 20;
-  start();
+  start("", trainer, "--log-level quiet");
   EXPECT_EQ(wait(), 0) << output();
   const Outcome report = shell(command + " report --json --price node=2 " + run_directory());
   const nlohmann::json found = nlohmann::json::parse(report.output);
@@ -331,7 +331,7 @@ TEST_F(SupervisorCommands, ReportsWhereTheTimeWent) {
   EXPECT_EQ(found.at("failures"), 0);
   EXPECT_GT(found.at("useful_s"), 0.0);
   EXPECT_GT(found.at("cost"), 0.0);
-  EXPECT_EQ(found.at("gpu_hours"), 0.0);  // it has said that it trains on CPUs
+  EXPECT_EQ(found.at("gpu_hours"), 0.0);  // its status pages say that it trains on CPUs
   const std::string text = shell(command + " report " + run_directory()).output;
   EXPECT_THAT(text, testing::ContainsRegex("\n2...-..-.. ..:..:..  attempt 1    finished\n"));
   EXPECT_THAT(text, HasSubstr("useful steps"));

@@ -58,6 +58,7 @@ TEST(StatusPage, IsReadAsItWasWritten) {
   StatusPage page(folder / "a0001", 3, 8);
   page.set_coordinates("pp0 dp1 tp1");
   page.set_micro_batches(6);
+  page.set_sharing(2);
   const GroupId data = page.add_group("data", std::array{1, 3, 5});
   const GroupId from_2 = page.add_channel("pipeline", 2, 3);
   const NameId forward = page.add_name("forward"), linear = page.add_name("linear");
@@ -91,6 +92,7 @@ TEST(StatusPage, IsReadAsItWasWritten) {
   EXPECT_EQ(state.op_index, 17);
   EXPECT_EQ(state.op, "linear");
   EXPECT_EQ(state.micro_batches, 6);
+  EXPECT_EQ(state.sharing, 2);
   EXPECT_EQ(state.durable_step, 30);
   EXPECT_EQ(state.memory_step, 40);
   EXPECT_EQ(state.local_step, 35);

@@ -46,15 +46,6 @@ TEST(Evidence, OfAnEndThatTheLauncherMissedIsNoErrorOfTheProgram) {
             "2. this process called \"init\", but exited without calling \"finalize\".");
 }
 
-TEST(Evidence, SaysWhetherRanksHaveGpus) {
-  EvidenceReader reader;
-  EXPECT_EQ(reader.found().gpus_per_rank, -1);
-  reader.read("device: GPU 0 H100, compute capability 9.0, 80.0 GB free\n");
-  EXPECT_EQ(reader.found().gpus_per_rank, 1);
-  reader.read("device: CPU AMD EPYC, avx2, 1 thread, 7.0 GB free\n");
-  EXPECT_EQ(reader.found().gpus_per_rank, 0);
-}
-
 TEST(Evidence, OfASignalNamesTheRank) {
   const std::string noticed =
       "mpirun noticed that process rank 3 with PID 0 on node n1 exited on signal 11 (Segmentation "

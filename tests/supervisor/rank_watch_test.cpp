@@ -105,6 +105,14 @@ TEST_F(RankWatches, SayWhereARankWasWhenItEnded) {
   EXPECT_EQ(watch_.last_place(2), "");
 }
 
+TEST_F(RankWatches, SayHowManyGpusARankHas) {
+  EXPECT_EQ(watch_.gpus_per_rank(), -1);
+  for (const auto& [sharing, gpus] : {std::pair(0, 0.0), std::pair(1, 1.0), std::pair(4, 0.25)}) {
+    computing_.set_sharing(sharing);  // the other rank says nothing
+    EXPECT_EQ(watch_.gpus_per_rank(), gpus);
+  }
+}
+
 TEST_F(RankWatches, SayWhyNoRankMovesLongBeforeThatIsAHang) {
   const auto reports = [&] {
     return std::vector{observe::report_of(observe::PageReader(observe::page_path(pages(), 0))),

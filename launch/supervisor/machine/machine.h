@@ -127,6 +127,7 @@ class Machine : public World {
   bool printed_ = false;
   std::vector<char> read_buffer_ = std::vector<char>(std::size_t{1} << 16);
   std::vector<std::string> slow_;          // ranks, when it ended
+  double gpus_per_rank_ = -1;              // as they have said; -1: they have not
   std::unique_ptr<RankWatch> rank_watch_;  // null where no connections can be taken
 
   // Sessions that are no attempt's: of this process, of children that it had before, of --on-event.

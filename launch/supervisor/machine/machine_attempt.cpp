@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <utility>
 
@@ -52,6 +51,7 @@ void Machine::start(const AttemptPlan& plan) {
   reader_ = EvidenceReader();
   outside_ = OutsideBoxes();
   dead_rank_was_.clear();
+  gpus_per_rank_ = -1;
   oom_kills_ = count_oom_kills();
   metrics_ = MetricsTail(job_.metrics);
   durable_.look_again();
@@ -179,6 +179,7 @@ void Machine::end_all() {
   durable_.look_again();  // what comes now decides whether the run is finished
   if (rank_watch_) {
     slow_ = rank_watch_->slow();
+    gpus_per_rank_ = rank_watch_->gpus_per_rank();
     dead_rank_was_ = rank_watch_->last_place(reader_.found().dead_rank);
   }
   rank_watch_.reset();
@@ -197,8 +198,7 @@ Evidence Machine::evidence() const {
   Evidence found = reader_.found();
   if (found.out_of_memory.empty())
     found.out_of_memory = new_oom_kills(oom_kills_, count_oom_kills());
-  const Index sharing = std::atoll(option_of(job_.words, "--ranks-per-gpu").c_str());
-  if (sharing > 1 && found.gpus_per_rank > 0) found.gpus_per_rank /= static_cast<double>(sharing);
+  found.gpus_per_rank = gpus_per_rank_;
   found.slow = slow_;
   found.dead_rank_was = dead_rank_was_;
   found.counts_kills_for_memory = hosts_.empty() && counts(oom_kills_);

@@ -76,8 +76,6 @@ void EvidenceReader::read_line(const std::string& line) {
     found_.end_missed = true;
     if (found_.first_error.empty()) found_.first_error = line.substr(0, longest_error);
   }
-  if (line.find("device: CPU ") != std::string::npos) found_.gpus_per_rank = 0;
-  if (line.find("device: GPU ") != std::string::npos) found_.gpus_per_rank = 1;
   // "mpirun noticed that process rank 2 with PID 0 on node n1 exited on signal 9 (Killed)."
   if (found_.rank_host.empty() && line.find("exited on signal") != std::string::npos) {
     found_.rank_host = word_behind(line, " on node ");

@@ -249,6 +249,14 @@ std::string RankWatch::last_place(int rank) const {
   return observe::describe_rank(report) + observe::describe_place(report);
 }
 
+double RankWatch::gpus_per_rank() {
+  open_pages();  // also those of a job that ended before the next look
+  for (const auto& reader : readers_)
+    if (const Index sharing = reader ? reader->read().sharing : -1; sharing >= 0)
+      return sharing == 0 ? 0 : 1 / static_cast<double>(sharing);
+  return -1;
+}
+
 std::vector<std::string> RankWatch::slow() const { return describe_slow(pages()); }
 
 std::vector<SlowHost> RankWatch::slow_hosts() const {

@@ -39,6 +39,9 @@ class RankWatch {
   /// "rank 2 (n1, pp0 dp2 tp0), in "attention backward", step 3", as its last page says, which
   /// outlives it; empty: it has none.
   std::string last_place(int rank) const;
+  /// GPUs of a rank, as the first page says that does: 0 on CPUs, a part of one where ranks share
+  /// it; -1: none says it.
+  double gpus_per_rank();
   /// Ranks and nodes that are slower than others, a line each.
   std::vector<std::string> slow() const;
   /// Of `hosts`, with ranks that are slower than others.

@@ -74,6 +74,7 @@ int data_prepare(int argc, char** argv) {
                "files and pipes to convert; -: standard input");
   command.text("--output", options.prefix, "PREFIX",
                "path of the files to write, without .bin and .idx");
+  command.writes("--output", {".bin", ".idx", ".json"});
   command.text("--tokenizer", tokenizer, "PATH",
                "tokenizer.json, or a directory with one; default: a token is a byte (vocabulary "
                "256)");

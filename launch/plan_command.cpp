@@ -73,6 +73,7 @@ void declare(CommandLine& command, PlanArguments& words) {
   command.text("--calibrate", words.calibrate, "FILE",
                "plan nothing, but measure this machine, with all --ranks at once, and write its "
                "profile; with a model also the products of it; the parts share 50 s");
+  command.writes("--calibrate");
   command.whole("--ranks,-n", words.ranks, at_least(1), "of --calibrate: as many as a job has");
   constexpr Index most_tries = 32;
   command.whole("--try", words.tries, {0, most_tries},

@@ -11,6 +11,7 @@
 #include "runtime/core/process/process_start.h"
 #include "runtime/core/text/exception_text.h"
 #include "runtime/core/text/one_line.h"
+#include "runtime/options/check_options.h"
 #include "runtime/options/field_names.h"
 
 namespace trireme {
@@ -41,6 +42,7 @@ int parse_and_run(CommandLine& command, int argc, char** argv,
     return exit_code(ExitCode::success);
   }
   check(problems);
+  options::check_outputs_differ(command, problems);
   for (const std::string& problem : problems.all())
     std::cerr << "trireme: " << printable(problem) << '\n';
   return exit_code(problems.empty() ? work() : ExitCode::configuration);

@@ -220,6 +220,7 @@ int run_program(int argc, char** argv) {
   application.declare = [&](CommandLine& command, Options& options) {
     declare_gpt_options(command, options, given.gpt);
     command.text("--profile", given.output, "FILE", "where the profile is written");
+    command.writes("--profile");
     constexpr double least_seconds = 1, most_seconds = 200;  // trireme plan ends what takes 300
     command.real("--seconds", given.seconds, {least_seconds, most_seconds},
                  "so long it measures, about: longer is more exact");

@@ -55,6 +55,7 @@ void declare(CommandLine& command, PreflightArguments& given) {
   command.text("--remote-shell", given.remote_shell, "CMD", "what starts a process on a host");
   command.group("Result");
   command.text("--json", given.json, "FILE", "writes the report: an object a node, and one a pair");
+  command.writes("--json");
   command.text("--against", given.against, "FILE",
                "an earlier report: less than 0.85 of its figures is slow");
 }
@@ -114,7 +115,6 @@ void check(PreflightArguments& given, const CommandLine& command, Problems& prob
   if (std::filesystem::exists(std::filesystem::symlink_status(given.run_dir, missing)))
     options::check_directory("--run-dir", given.run_dir, problems);
   options::check_output("--json", given.json, outputs::preflight, problems);
-  options::check_outputs_differ({{"--json", given.json}}, {{"--against", given.against}}, problems);
   problems.collect([] { program_path(); });
 }
 

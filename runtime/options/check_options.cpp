@@ -3,6 +3,7 @@
 #include "runtime/options/check_options.h"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -276,16 +277,17 @@ void options::check_dump(const std::string& prefix, Problems& problems) {
   }
 }
 
-void options::check_outputs_differ(const OptionPaths& written, const OptionPaths& read,
-                                   Problems& problems) {
-  for (std::size_t i = 0; i < written.size(); ++i) {
-    const auto& [option, path] = written[i];
-    if (path.empty() || is_stream(path)) continue;
-    OptionPaths others(written.begin(), written.begin() + static_cast<std::ptrdiff_t>(i));
-    others.insert(others.end(), read.begin(), read.end());
-    for (const auto& [other, its] : others)
-      if (!its.empty() && same_place(path, its))
-        problems.add(option, " ", path, " would replace the file of ", other, "; name another one");
+void options::check_outputs_differ(const CommandLine& command, Problems& problems) {
+  const std::vector<CommandLine::NamedFile> files = command.files();
+  std::set<std::pair<std::string, std::string>> said;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const auto& [option, value, path, written] = files[i];
+    if (!written || is_stream(path)) continue;
+    for (std::size_t j = 0; j < files.size(); ++j)
+      if (files[j].option != option && (!files[j].written || j < i) &&
+          same_place(path, files[j].path) && said.emplace(option, files[j].option).second)
+        problems.add(option, " ", value, path == value ? "" : ": " + path,
+                     " would replace the file of ", files[j].option, "; name another one");
   }
 }
 
@@ -317,8 +319,7 @@ void check_options(const CommandLine& command, const Options& options, Index ran
   check_profile(command, options, problems);
   check_directory("--gemm-cache", options.gemm_cache, problems);
   check_dump(options.dump_tensors, problems);
-  check_outputs_differ({{"--metrics", options.metrics}, {"--profile-ops", options.profile_ops}}, {},
-                       problems);
+  check_outputs_differ(command, problems);
 }
 
 }  // namespace trireme

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "trireme/options/options.h"
 
@@ -21,9 +19,7 @@ void check_output(const char* option, const std::string& path, const OutputKind&
                   Problems& problems);
 /// The files of --dump-tensors.
 void check_dump(const std::string& prefix, Problems& problems);
-/// No option may write what another one reads or writes. `written` and `read`: options with their
-/// values, which may be empty.
-using OptionPaths = std::vector<std::pair<const char*, std::string>>;
-void check_outputs_differ(const OptionPaths& written, const OptionPaths& read, Problems& problems);
+/// No option may write a file that another one reads or writes, whatever they call it.
+void check_outputs_differ(const CommandLine& command, Problems& problems);
 
 }  // namespace trireme::options

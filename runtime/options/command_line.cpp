@@ -156,6 +156,10 @@ void CommandLine::config_file() {
 
 void CommandLine::may_differ(const std::string& name) { state_->find(name).may_differ = true; }
 
+void CommandLine::writes(const std::string& name, const std::vector<std::string>& endings) {
+  state_->find(name).endings = endings;
+}
+
 void CommandLine::from_checkpoint(const std::string& name, FromCheckpoint rule) {
   state_->find(name).from_checkpoint = rule;
 }

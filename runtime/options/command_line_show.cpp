@@ -52,4 +52,32 @@ std::vector<std::string> CommandLine::names() const {
   return all;
 }
 
+namespace {
+
+/// Endings of the files that an option reads, by what help shows for its value; empty: none.
+std::vector<std::string> endings_of_inputs(const std::string& shown) {
+  if (shown.find("PREFIX") != std::string::npos) return {".bin", ".idx", ".json"};
+  for (const char* of_files : {"FILE", "DIR", "PATH"})
+    if (shown.find(of_files) != std::string::npos) return {""};
+  return {};
+}
+
+}  // namespace
+
+std::vector<CommandLine::NamedFile> CommandLine::files() const {
+  std::vector<NamedFile> all;
+  for (const State::Option& option : state_->options) {
+    const bool written = !option.endings.empty();
+    const std::vector<std::string> endings =
+        written ? option.endings : endings_of_inputs(option.definition.value);
+    std::vector<std::string> values = option.values;
+    if (values.empty()) values = {option.definition.show()};
+    for (const std::string& value : values)
+      for (const std::string& ending : endings)
+        if (!value.empty() && value != "-")
+          all.push_back({option.name, value, value + ending, written});
+  }
+  return all;
+}
+
 }  // namespace trireme

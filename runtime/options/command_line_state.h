@@ -35,7 +35,8 @@ struct CommandLine::State {
     std::string name, group;
     CLI::Option* parsed;
     bool given = false;
-    bool may_differ = false;  // between ranks
+    bool may_differ = false;                // between ranks
+    std::vector<std::string> endings = {};  // of the files that it writes; empty: it writes none
     std::optional<FromCheckpoint> from_checkpoint = {};
     bool taken = false;                    // from a checkpoint, or chosen
     std::vector<std::string> values = {};  // that were given, when they are legal

@@ -320,6 +320,9 @@ void declare_options(CommandLine& command, Options& options) {
   declare_reports(command, options);
   command.config_file();
   for (const char* name : {"--threads-per-rank", "--log-level"}) command.may_differ(name);
+  for (const char* name : {"--metrics", "--profile-ops"}) command.writes(name);
+  command.writes("--dump-tensors",
+                 {".gradients.index", ".gradients.f32", ".parameters.index", ".parameters.f32"});
 }
 
 void declare_evaluation(CommandLine& command, Options& options) {

@@ -260,14 +260,22 @@ TEST(HostileOutputsTable, NoOptionReplacesTheInputOfAnother) {
   const std::string bytes = read_text(jobs.data + ".bin");
   std::ofstream(jobs / "prompts.jsonl") << "{\"prompt\":\"Once\"}\n";
   std::ofstream(jobs / "report.json") << "{\"format\":1,\"nodes\":[],\"pairs\":[]}\n";
+  std::ofstream(jobs / "empty");
+  fs::create_hard_link(jobs / "empty", jobs / "link");
   const std::pair<std::string, std::string> lines[] = {
       {jobs.trireme("data prepare --input " + jobs.data + ".bin --output " + jobs.data),
-       "--output " + jobs.data + " would replace " + jobs.data + ".bin of --input"},
+       "--output " + jobs.data + ": " + jobs.data +
+           ".bin would replace the file of --input; name another one"},
       {jobs.program("--plan-only=1 --generate 1 --prompts " + jobs / "prompts.jsonl" +
                     " --output " + jobs / "prompts.jsonl"),
        "would replace the file of --prompts"},
       {jobs.program("--plan-only=1 --metrics " + jobs / "x" + " --profile-ops " + jobs / "./x"),
        "would replace the file of --metrics"},
+      {jobs.program("--plan-only=1 --config " + jobs / "empty" + " --metrics " + jobs / "link"),
+       "--metrics " + jobs / "link" + " would replace the file of --config"},
+      {jobs.trireme("plan --ranks 1 --model-config " + jobs / "empty" + " --calibrate " +
+                    jobs / "link"),
+       "--calibrate " + jobs / "link" + " would replace the file of --model-config"},
       {jobs.trireme("preflight --against " + jobs / "report.json" + " --json " +
                     jobs / "report.json"),
        "would replace the file of --against"}};

@@ -95,6 +95,10 @@ class CommandLine {
   /// node.
   void may_differ(const std::string& name);
 
+  /// Declares that the program writes the file that an option (canonical name) names, or those
+  /// whose names are its value and one of `endings`.
+  void writes(const std::string& name, const std::vector<std::string>& endings = {""});
+
   /// What --use-checkpoint-args does with an option of the model. `always`: another value means
   /// another model and is rejected; `unless_given`: another value is legal.
   enum class FromCheckpoint { always, unless_given };
@@ -135,6 +139,13 @@ class CommandLine {
   KeyValues common() const;
   /// Canonical names in order of declaration.
   std::vector<std::string> names() const;
+  struct NamedFile {
+    std::string option, value, path;
+    bool written = false;
+  };
+  /// The files that options name by their effective values: of those that write, and of all others
+  /// whose help has FILE, DIR, PATH or PREFIX (of token files) for the value.
+  std::vector<NamedFile> files() const;
 
  private:
   struct State;

@@ -7,7 +7,6 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/json/json_texts.h"
-#include "runtime/core/output/output_file.h"
 #include "runtime/core/output/output_prefix.h"
 #include "runtime/core/process/free_memory.h"
 #include "runtime/core/text/exception_text.h"
@@ -201,7 +200,7 @@ Index check_inputs(const std::vector<std::string>& inputs) {
   return has_pipe ? 0 : total;
 }
 
-/// Whether the names of the files can be taken, and none of the inputs has one.
+/// Whether the names of the files can be taken.
 void check_place(const PrepareOptions& options) {
   const std::string &prefix = options.prefix, field = str("PrepareOptions::prefix ", prefix);
   const std::string wrong = why_no_prefix(prefix);
@@ -214,10 +213,6 @@ void check_place(const PrepareOptions& options) {
   } catch (const Error& error) {
     throw Error(str(field, ": ", error.what()));
   }
-  for (const std::string& input : options.inputs)
-    for (const char* suffix : {".bin", ".idx", ".json"})
-      require(input == "-" || !same_place(input, prefix + suffix), field, " would replace ", input,
-              " of PrepareOptions::inputs; choose another one");
 }
 
 }  // namespace

@@ -32,7 +32,9 @@ void declare_generation(CommandLine& command, GptOptions& gpt) {
                "draw from the fewest of them, the most probable ones, whose probabilities add up "
                "to this");
   command.text("--output", gpt.output, "FILE",
-               "write each generated text as a line of JSON to this file instead of printing it");
+               "write each text to this file, as a line of JSON with prompt, text, tokens and "
+               "finish, instead of printing it; for plain text redirect stdout");
+  command.writes("--output");
 }
 
 namespace {
@@ -52,17 +54,6 @@ void check_skip_train(const CommandLine& command, const Options& options, Proble
                    "validation part once; leave it out");
 }
 
-/// Of --generate.
-void check_texts(const Options& options, const GptOptions& gpt, Problems& problems) {
-  if (gpt.output.empty()) return;
-  check_output("--output", gpt.output, outputs::texts, problems);
-  check_outputs_differ({{"--output", gpt.output}},
-                       {{"--prompts", gpt.prompts},
-                        {"--metrics", options.metrics},
-                        {"--profile-ops", options.profile_ops}},
-                       problems);
-}
-
 }  // namespace
 
 void check_evaluation(const CommandLine& command, const Options& options, const GptOptions& gpt,
@@ -76,7 +67,7 @@ void check_generation(const CommandLine& command, const Options& options, const 
                       Problems& problems) {
   if (command.given("--prompt") && command.given("--prompts"))
     problems.add("--prompt and --prompts both say what to continue; leave one out");
-  check_texts(options, gpt, problems);
+  check_output("--output", gpt.output, outputs::texts, problems);
   for (const char* option : {"--top-k", "--top-p"})
     if (command.given(option) && gpt.generate > 0 && gpt.temperature == 0)
       problems.add(option, " has no meaning with --temperature 0, which always takes the most ",

@@ -27,4 +27,12 @@ int parse_and_run(CommandLine& command, int argc, char** argv,
                   const std::function<void(Problems&)>& check,
                   const std::function<ExitCode()>& work);
 
+/// For `check` of parse_and_run(): does `open`, which finds and opens what the command line names,
+/// where that is right so far. What it throws is a mistake of the command line as well (exit code
+/// 64): nothing was done yet.
+template <class Open>
+void open_input(Problems& problems, Open&& open) {
+  if (problems.empty()) problems.collect(open);
+}
+
 }  // namespace trireme

@@ -10,13 +10,13 @@
 #include "kernels/cuda.h"
 #include "runtime/comm/mpi/mpi_session.h"
 #include "runtime/comm/nccl.h"
+#include "runtime/core/process/terminal.h"
 #include "runtime/job/affinity.h"
 #include "runtime/job/device_choice.h"
 #include "runtime/job/gemm_directory.h"
 #include "runtime/job/gpu_environment.h"
 #include "runtime/job/gpu_health.h"
 #include "runtime/job/rank_agreement.h"
-#include "runtime/job/terminal.h"
 #include "runtime/options/idle_options.h"
 
 namespace trireme::job {
@@ -48,10 +48,11 @@ void describe(const Context& context, const CommandLine& command, bool chosen) {
   log.info(str("device: ", context.device().describe()));
   log.info(str("collectives: ", context.mesh().memory_description()));
   log.info(legend(context.options().checkpoint, chosen));
-  const std::string text = command.effective();
+  const std::string before = "#   ";
+  const std::string text = command.effective(columns_of_text() - static_cast<int>(before.size()));
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
-    log.line("#   " + text.substr(begin, end - begin));
+    log.line(before + text.substr(begin, end - begin));
     begin = end + 1;
   }
 }

@@ -6,8 +6,7 @@ namespace trireme {
 
 using namespace options;
 
-std::string CommandLine::effective() const {
-  constexpr std::size_t columns = 98;
+std::string CommandLine::effective(int columns) const {
   std::string all, line, group;
   const auto flush = [&] {
     if (!line.empty()) all += (all.empty() ? "" : "\n") + line;
@@ -19,14 +18,21 @@ std::string CommandLine::effective() const {
                               (option.given   ? "*"
                                : option.taken ? "+"
                                               : "");
-    if (option.group != group || line.size() + entry.size() + 2 > columns) {
+    const auto fits = [&](std::string_view before) {
+      return std::ssize(line) + std::ssize(before) + std::ssize(entry) <= columns;
+    };
+    const bool begins = option.group != group;
+    if (begins) {
       flush();
-      line = option.group != group ? option.group + ": " : "    ";
       group = option.group;
-    } else {
-      line += ", ";
+      line = group + ":";
     }
-    line += entry;
+    if (!fits(begins ? " " : ", ")) {
+      flush();
+      line = "    " + entry;
+    } else {
+      line += (begins ? " " : ", ") + entry;
+    }
   }
   flush();
   return all;

@@ -3,8 +3,8 @@
 // whether to save, and whether to stop.
 #include <cmath>
 
+#include "runtime/core/process/terminal.h"
 #include "runtime/job/gemm_peak.h"
-#include "runtime/job/terminal.h"
 #include "runtime/train/tensor_dump.h"
 #include "runtime/train/trainer_agreement.h"
 #include "runtime/train/trainer_state.h"

@@ -2,12 +2,14 @@
 #include "trireme/options/command_line.h"
 
 #include <fstream>
+#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "trireme/core/version.h"
 
+#include "tests/options/gpt_command_line.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/test_name.h"
 
@@ -295,6 +297,21 @@ TEST(CommandLine, EffectiveConfigurationMarksWhatWasGiven) {
   EXPECT_EQ(e.command.effective(),
             "Numbers: tensor-size 4*, rate 0.5\n"
             "Words: fast false, name none, files -, colour red, config -");
+}
+
+TEST(CommandLine, EffectiveConfigurationFitsTheColumnsThatThereAre) {
+  const GptCommandLine line("--model llama-1b --global-batch-size 1024 --bf16", 8);
+  const std::string whole = line.command.effective(1 << 20);
+  for (int columns = 66; columns < 200; ++columns) {
+    std::istringstream lines(line.command.effective(columns));
+    std::string all;
+    for (std::string each; std::getline(lines, each);) {
+      EXPECT_LE(std::ssize(each), columns) << each;
+      const bool continues = each.starts_with("    ");
+      all += !continues ? "\n" + each : (all.ends_with(":") ? " " : ", ") + each.substr(4);
+    }
+    EXPECT_EQ(all, "\n" + whole);
+  }
 }
 
 TEST(CommandLine, OptionsThatMayDifferAreNotCommonToAllRanks) {

@@ -36,8 +36,8 @@ TEST(OwnScheduleOption, IsShownInTheEffectiveConfiguration) {
     declare_options(command, options);
     return command.effective();
   };
-  EXPECT_THAT(shown(true), HasSubstr("schedule of the program, "));
-  EXPECT_THAT(shown(false), HasSubstr("schedule 1f1b\n"));
+  EXPECT_THAT(shown(true), HasSubstr("schedule of the program"));
+  EXPECT_THAT(shown(false), HasSubstr("schedule 1f1b"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -96,6 +97,31 @@ TEST_F(Inspect, ARunIsSummarized) {
               AllOf(HasSubstr("2 committed steps"), HasSubstr("3 ranks"), HasSubstr("BAD"),
                     HasSubstr("half deleted or replaced: step-000020")));
   EXPECT_THAT(message_of([&] { summarize_run(newest); }), HasSubstr("is one step"));
+}
+
+TEST_F(Inspect, AListOfStepsHas80Columns) {
+  StepSummary step;
+  step.step = 1'234'567;
+  step.bytes = Index{1023} << 40;
+  step.created = "2026-11-28T14:47:00Z";
+  step.run = "20261128154042-27890-a45b";
+  step.layout = "pipeline 16 x data 128 x tensor 8 = 16384 ranks, distributed optimizer";
+  step.shards = 16384;
+  step.verified = "replicas";
+  RunSummary run;
+  run.root = "run";
+  run.steps = {step, step, step};
+  run.steps[1].step = 1'234'467;
+  run.steps[2].step = 367;
+  run.steps[2].layout = "3 ranks";
+  const std::string text = to_text(run, 2'000'000'000);
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+  EXPECT_THAT(text, HasSubstr("  1234567  2026-11-28 14:47  "));
+  EXPECT_THAT(
+      text,
+      HasSubstr("\nsteps 1234567 to 1234467: run 20261128154042-27890-a45b\n  pipeline 16 x"));
+  EXPECT_THAT(text, HasSubstr("\nstep 367: run 20261128154042-27890-a45b\n  3 ranks\n"));
 }
 
 TEST_F(Inspect, TheBytesOfAStepAreThoseOfAllItsFiles) {

@@ -131,8 +131,9 @@ class CommandLine {
   /// Every option with its values, default and meaning, as a page of Markdown: --help-markdown.
   std::string reference() const;
   /// The effective configuration, a line (or more) per group; `*` marks what was given, `+` what
-  /// came from a checkpoint, or was chosen.
-  std::string effective() const;
+  /// came from a checkpoint, or was chosen. Only a value that is longer makes a line longer than
+  /// `columns`.
+  std::string effective(int columns = 80) const;
   /// The same for programs: every option, in order of declaration.
   KeyValues configuration() const;
   /// Those that must be the same on all ranks: run() compares them.

@@ -10,6 +10,7 @@
 #include "launch/supervisor/machine/clock.h"
 #include "launch/supervisor/machine/metrics_tail.h"
 #include "launch/supervisor/machine/rank_watch.h"
+#include "launch/supervisor/machine/redraw.h"
 #include "launch/supervisor/machine/run_directory.h"
 #include "runtime/core/text/one_line.h"
 #include "runtime/observe/page_reader.h"
@@ -229,14 +230,19 @@ int status(int argc, char** argv) {
       "the supervisor also what each rank does, and what holds them up.");
   command.positional("RUN", run, run_help);
   command.flag("--json", json, "print one line of JSON instead of text");
-  command.flag("--watch", watch, "print again each second until the supervisor has ended");
+  command.flag("--watch", watch,
+               "print again each second until the supervisor has ended; on a terminal in place");
   return parse_and_run(
-      command, argc, argv, [](Problems&) {},
+      command, argc, argv,
+      [&](Problems& problems) { open_input(problems, [&] { history_of(Paths(run)); }); },
       [&] {
+        std::string shown;
         for (;;) {
           const Status found = status_of(Paths(run));
-          std::cout << (json ? trireme::to_text(to_json(found)) + "\n" : printable(to_text(found)))
-                    << std::flush;
+          const TerminalSize size = json ? TerminalSize() : terminal_size();
+          if (size.columns > 0) std::cout << back_over(shown, size);
+          shown = json ? trireme::to_text(to_json(found)) + "\n" : printable(to_text(found));
+          std::cout << shown << std::flush;
           if (!watch || found.supervisor.empty() || !std::cout) return ExitCode::success;
           std::this_thread::sleep_for(std::chrono::seconds(1));
         }

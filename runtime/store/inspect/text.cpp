@@ -104,6 +104,30 @@ std::string largest_line(const StepDiff& diff) {
                      t->name, str(at.index), at.a.value, at.b.value);
 }
 
+/// "2026-11-28 14:47" of a date of a manifest.
+std::string minute_of(const std::string& created) {
+  constexpr std::size_t day = 10, minute = 16;
+  if (created.size() < minute) return created;
+  return created.substr(0, day) + ' ' + created.substr(day + 1, minute - day - 1);
+}
+
+/// What steps of one run in one layout have in common, after their numbers: "steps 30 to 10: run
+/// 19f-1a" and the layout.
+std::string origins_text(const std::vector<StepSummary>& steps) {
+  std::string text;
+  for (std::size_t i = 0, end; i < steps.size(); i = end) {
+    const auto is_same = [&](const StepSummary& s) {
+      return s.run == steps[i].run && s.layout == steps[i].layout;
+    };
+    for (end = i + 1; end < steps.size() && is_same(steps[end]);) ++end;
+    if (steps[i].run.empty()) continue;
+    text += end == i + 1 ? str("step ", steps[i].step)
+                         : str("steps ", steps[i].step, " to ", steps[end - 1].step);
+    text += ": run " + steps[i].run + "\n  " + steps[i].layout + "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::optional<Index> age_s(const std::string& created, Index now) {
@@ -133,19 +157,17 @@ std::string to_text(const RunSummary& run, Index now) {
                                  show_bytes(run.bytes()));
   using Align = Table::Align;
   Table table({{"step", Align::right},
-               {"created", Align::left},
+               {"created (UTC)", Align::left},
                {"age", Align::right},
                {"size", Align::right},
                {"shards", Align::right},
-               {"layout", Align::left},
-               {"run", Align::left},
                {"verified", Align::left},
-               {"manifest and sizes", Align::left}});
+               {"files", Align::left}});
   for (const StepSummary& s : run.steps)
-    table.add({std::to_string(s.step), s.created, age_of(s.created, now), show_bytes(s.bytes),
-               std::to_string(s.shards), s.layout, s.run, s.verified,
+    table.add({std::to_string(s.step), minute_of(s.created), age_of(s.created, now),
+               show_bytes(s.bytes), std::to_string(s.shards), s.verified,
                s.problem.empty() ? "intact" : "BAD"});
-  if (!run.steps.empty()) text += table.text();
+  if (!run.steps.empty()) text += table.text() + origins_text(run.steps);
   for (const StepSummary& s : run.steps)
     if (!s.problem.empty()) text += fmt::format("bad: {}\n", s.problem);
   text += items_line("unfinished", run.unfinished);

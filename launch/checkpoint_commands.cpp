@@ -1,5 +1,6 @@
 // trireme checkpoint: lists, shows, verifies, compares, exports and prunes checkpoints. Exit code
-// 0: all is well (diff: equal), 1: something is not, 64: the command was wrong.
+// 0: all is well (diff: equal), 1: something is not, 64: the command was wrong, or names no
+// checkpoint.
 #include <chrono>
 #include <iostream>
 #include <limits>
@@ -53,10 +54,11 @@ int list(int argc, char** argv) {
                       "job that writes there now.");
   command.positional("DIR", directory, "directory of a run (--save)");
   output.declare(command);
+  RunSummary run;
   return parse_and_run(
-      command, argc, argv, [](Problems&) {},
+      command, argc, argv,
+      [&](Problems& problems) { open_input(problems, [&] { run = summarize_run(directory); }); },
       [&] {
-        const RunSummary run = summarize_run(directory);
         output.print(run, now());
         return success_if(run.holds());
       });
@@ -72,10 +74,14 @@ int show(int argc, char** argv) {
   command.positional("DIR", directory, directory_help);
   command.whole("--step", step, at_least(0), "step to show; default: the newest");
   output.declare(command);
+  OpenedStep opened;
   return parse_and_run(
-      command, argc, argv, [](Problems&) {},
+      command, argc, argv,
+      [&](Problems& problems) {
+        open_input(problems, [&] { opened = open_step(find_steps(directory, step).front().path); });
+      },
       [&] {
-        output.print(open_step(find_steps(directory, step).front().path), now());
+        output.print(opened, now());
         return ExitCode::success;
       });
 }
@@ -97,12 +103,16 @@ int verify(int argc, char** argv) {
   command.whole("--step", step, at_least(0), "verify this step only; default: all");
   declare_threads(command, threads);
   output.declare(command);
+  std::vector<CommittedStep> named;
   return parse_and_run(
-      command, argc, argv, [](Problems&) {},
+      command, argc, argv,
+      [&](Problems& problems) {
+        open_input(problems, [&] { named = find_steps(directory, step); });
+      },
       [&] {
         Json::Array steps;
         bool holds = true;
-        for (const CommittedStep& each : find_steps(directory, step)) {
+        for (const CommittedStep& each : named) {
           const VerifiedStep verified = verify(each, static_cast<int>(threads));
           holds = holds && verified.problems.empty();
           if (output.is_json())
@@ -139,10 +149,16 @@ int diff(int argc, char** argv) {
       "whole numbers must be equal; default bit by bit");
   declare_threads(command, threads);
   output.declare(command);
+  OpenedStep left, right;
   return parse_and_run(
-      command, argc, argv, [](Problems&) {},
+      command, argc, argv,
+      [&](Problems& problems) {
+        open_input(problems, [&] {
+          left = step_at(a, step_a);
+          right = step_at(b, step_b);
+        });
+      },
       [&] {
-        const OpenedStep left = step_at(a, step_a), right = step_at(b, step_b);
         options.threads = static_cast<int>(threads);
         if (parameters_only) options.scope = DiffOptions::Scope::parameters;
         const StepDiff found = diff_steps(left, right, options);
@@ -162,17 +178,18 @@ int export_file(int argc, char** argv) {
   command.text("--output", output, "FILE", "safetensors file to write; it must not exist");
   declare_dtype(command, options.files.element);
   declare_threads(command, threads);
+  OpenedStep step;
   return parse_and_run(
       command, argc, argv,
       [&](Problems& problems) {
         if (output.empty()) problems.add("--output is missing: the safetensors file to write");
         options::check_output("--output", output, outputs::new_file, problems);
+        open_input(problems, [&] { step = step_at(run); });
       },
       [&] {
         Progress progress(output);
         options.threads = static_cast<int>(threads);
         options.files.progress = [&](Index done, Index total) { progress.show(done, total); };
-        const OpenedStep step = step_at(run);
         interop::export_parameters(step, output, options);
         std::cout << output << ": the parameters of " << step.directory << " as "
                   << name(options.files.element) << '\n';
@@ -195,14 +212,15 @@ int prune(int argc, char** argv) {
                 "also keep steps that are multiples of N; default: none");
   command.flag("--dry-run", dry_run, "print what would be deleted, and delete nothing");
   output.declare(command);
+  PrunePlan plan;
   return parse_and_run(
       command, argc, argv,
       [&](Problems& problems) {
         if (!command.given("--keep-last"))
           problems.add("--keep-last is missing: the number of newest steps to keep");
+        open_input(problems, [&] { plan = plan_prune(directory, retention); });
       },
       [&] {
-        PrunePlan plan = plan_prune(directory, retention);
         if (!dry_run) {
           LeaseOptions at_once;
           at_once.wait_s = 0;

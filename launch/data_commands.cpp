@@ -1,4 +1,5 @@
 // trireme data: makes token files, checks them, and prints their text.
+#include <filesystem>
 #include <iostream>
 
 #include "trireme/data/inspect.h"
@@ -124,7 +125,7 @@ std::pair<Index, Index> parse_token_range(const std::string& text) {
 }
 
 int data_decode(int argc, char** argv) {
-  std::string prefix, tokenizer, tokens;
+  std::string prefix, tokenizer, tokens, text;
   Index document = 1;
   std::pair<Index, Index> range;
   std::unique_ptr<TextEncoder> encoder;
@@ -144,11 +145,14 @@ int data_decode(int argc, char** argv) {
         if (!tokens.empty() && command.given("--document"))
           problems.add("--tokens and --document exclude each other; leave one out");
         open_encoder(tokenizer, encoder, problems);
+        open_input(problems, [&] {
+          const TokenFile file(prefix);
+          text = tokens.empty() ? decode_document(file, document, *encoder)
+                                : decode_tokens(file, range.first, range.second, *encoder);
+        });
       },
       [&] {
-        const TokenFile file(prefix);
-        std::cout << (tokens.empty() ? decode_document(file, document, *encoder)
-                                     : decode_tokens(file, range.first, range.second, *encoder));
+        std::cout << text;
         return ExitCode::success;
       });
 }
@@ -205,7 +209,12 @@ int data_inspect(int argc, char** argv) {
   command.positional("PREFIX", prefix, "the path without .bin and .idx");
   command.flag("--json", json, "print one line of JSON instead of text");
   return parse_and_run(
-      command, argc, argv, [](Problems&) {},
+      command, argc, argv,
+      [&](Problems& problems) {
+        std::error_code unknown;
+        if (!std::filesystem::exists(prefix + ".idx", unknown))  // else it is damaged or whole
+          open_input(problems, [&] { TokenFile{prefix}; });
+      },
       [&] {
         const Inspection found = inspect(prefix, Scan::every_token);
         std::cout << (json ? to_text(to_json(found)) + "\n" : describe(found));

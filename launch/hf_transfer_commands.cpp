@@ -118,21 +118,11 @@ std::string run_of(const OpenedStep& step) {
   return std::filesystem::path(without_slashes_at_the_end(whole)).parent_path().string();
 }
 
-/// `tokenizer`: of the option; "": not given.
-ExitCode write_model_of(const std::string& run, const std::string& output,
-                        const std::string& tokenizer, Index threads,
-                        interop::ExportOptions& options) {
+ExitCode write_model_of(const OpenedStep& step, const TransformerConfig& model,
+                        const std::string& output, Index threads, interop::ExportOptions& options) {
   Progress progress(output);
   options.threads = static_cast<int>(threads);
   options.files.progress = [&](Index done, Index total) { progress.show(done, total); };
-  const OpenedStep step = step_at(run);
-  const TransformerConfig model = model_of(step.manifest.options);
-  if (!tokenizer.empty()) try {
-      options.tokenizer = tokenizer_for(tokenizer, step, run_of(step), model.vocab_size);
-    } catch (const Error& error) {
-      std::cerr << "trireme: " << error.what() << '\n';
-      return ExitCode::configuration;
-    }
   Index bad = 0;
   std::string first;
   options.files.not_finite = [&](const std::string& tensor, float number) {
@@ -167,6 +157,8 @@ int export_directory(int argc, char** argv) {
                "directory of the tokenizer of the run's data, or the tokenizer.json in it: its "
                "files are copied");
   declare_threads(command, threads);
+  OpenedStep step;
+  TransformerConfig model;
   return parse_and_run(
       command, argc, argv,
       [&](Problems& problems) {
@@ -176,8 +168,14 @@ int export_directory(int argc, char** argv) {
         std::error_code missing;
         if (problems.empty() && std::filesystem::exists(output, missing))
           problems.add("--output ", output, ": exists already; remove it, or give another name");
+        open_input(problems, [&] {
+          step = step_at(run);
+          model = model_of(step.manifest.options);
+          if (!tokenizer.empty())
+            options.tokenizer = tokenizer_for(tokenizer, step, run_of(step), model.vocab_size);
+        });
       },
-      [&] { return write_model_of(run, output, tokenizer, threads, options); });
+      [&] { return write_model_of(step, model, output, threads, options); });
 }
 
 }  // namespace

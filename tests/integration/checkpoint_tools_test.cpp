@@ -74,7 +74,7 @@ TEST_F(CheckpointTools, ShowTakesTheNewestStepOrTheOneNamed) {
   EXPECT_EQ(shown["options"]["--lr"], "0.1");
   EXPECT_EQ(shown["files"].back()["name"], "checkpoint.h5");
   const Outcome missing = run("show " + root() + " --step 41");
-  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_EQ(missing.exit_code, 64);
   EXPECT_THAT(missing.output, HasSubstr("holds no step 41; it holds 120, 40"));
 }
 
@@ -243,7 +243,7 @@ TEST_F(CheckpointTools, ADirectoryWithoutStepsIsNamed) {
   fs::create_directory(root());
   for (const std::string command : {"show ", "verify "}) {
     const Outcome empty = run(command + root());
-    EXPECT_EQ(empty.exit_code, 1) << command;
+    EXPECT_EQ(empty.exit_code, 64) << command;
     EXPECT_THAT(empty.output, HasSubstr(root() + " holds no committed step"));
     EXPECT_THAT(run(command + root() + "/none").output, HasSubstr("/none: no such directory"));
   }

@@ -226,7 +226,7 @@ TEST_F(SupervisorCommands, KnowHostsThatACommandOfTheUserLeavesOut) {
   EXPECT_THAT(output(), HasSubstr("host1 does not pass the preflight: --preflight ends with exit"));
   EXPECT_THAT(shell(command + " nodes " + run_directory()).output,
               HasSubstr("host1 does not pass the preflight: --preflight ends with exit code 1\n"));
-  EXPECT_EQ(shell(command + " nodes release " + run_directory() + " host0").exit_code, 1);
+  EXPECT_EQ(shell(command + " nodes release " + run_directory() + " host0").exit_code, 64);
   EXPECT_EQ(shell(command + " nodes release " + run_directory() + " host1").exit_code, 0);
 }
 

@@ -24,6 +24,13 @@
 namespace trireme::supervisor {
 namespace {
 
+/// Where a run was never supervised, that is a mistake of the command line.
+History history_in(const std::string& run, Problems& problems) {
+  History history;
+  open_input(problems, [&] { history = history_of(Paths(run)); });
+  return history;
+}
+
 bool is_time(const std::string& word) {
   try {
     parse_duration(word);
@@ -79,7 +86,12 @@ int stop(int argc, char** argv) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   return parse_and_run(
-      command, argc, pointers.data(), [](Problems&) {},
+      command, argc, pointers.data(),
+      [&](Problems& problems) {
+        open_input(problems, [&] {
+          if (!supervisor_of(Paths(run))) history_of(Paths(run));
+        });
+      },
       [&] {
         const Paths paths(run);
         const auto holder = supervisor_of(paths);
@@ -122,11 +134,11 @@ int report(int argc, char** argv) {
                "of an hour of one GPU, such as 2.5 or H100=2.5, or of a node: node=0.4", false,
                [&](const std::vector<std::string>& given) { price = parse_price(given.front()); },
                [] { return std::string(); }, true});
+  History history;
   return parse_and_run(
-      command, argc, argv, [](Problems&) {},
+      command, argc, argv, [&](Problems& problems) { history = history_in(run, problems); },
       [&] {
         const Paths paths(run);
-        const History history = history_of(paths);
         const Goodput found = goodput(history);
         std::cout << (json
                           ? trireme::to_text(to_json(found, price)) + "\n"
@@ -154,11 +166,11 @@ int nodes(int argc, char** argv) {
       "preflight, and the figures of --preflight short.");
   command.positional("RUN", run, run_help);
   command.flag("--json", json, "print one line of JSON instead of text");
+  History history;
   return parse_and_run(
-      command, argc, argv, [](Problems&) {},
+      command, argc, argv, [&](Problems& problems) { history = history_in(run, problems); },
       [&] {
         const Paths paths(run);
-        const History history = history_of(paths);
         const auto states = node_states(history, date_now());
         const preflight::Report figures = read_preflight(paths);
         const std::vector<UnfitHost> unfit = read_unfit(paths);
@@ -182,6 +194,17 @@ int nodes(int argc, char** argv) {
       });
 }
 
+/// Whether there is something of a host to forget.
+bool is_known(const std::string& host, const Paths& paths, const History& history) {
+  const auto states = node_states(history, date_now());
+  const std::vector<UnfitHost> unfit = read_unfit(paths);
+  const preflight::Report figures = read_preflight(paths);
+  const auto same = [&](const auto& each) { return each.host == host; };
+  return std::any_of(states.begin(), states.end(), same) ||
+         std::any_of(unfit.begin(), unfit.end(), same) ||
+         std::any_of(figures.nodes.begin(), figures.nodes.end(), same);
+}
+
 int release(int argc, char** argv) {
   std::string run, host;
   CommandLine command(
@@ -191,18 +214,14 @@ int release(int argc, char** argv) {
   command.positional("RUN", run, run_help);
   command.positional("HOST", host, "its name, as `trireme nodes` prints it");
   return parse_and_run(
-      command, argc, argv, [](Problems&) {},
+      command, argc, argv,
+      [&](Problems& problems) {
+        const History history = history_in(run, problems);
+        if (problems.empty() && !is_known(host, Paths(run), history))
+          problems.add(host, " was neither blamed in the last 24 hours nor checked by --preflight");
+      },
       [&] {
         const Paths paths(run);
-        const History history = history_of(paths);
-        const auto states = node_states(history, date_now());
-        const auto same = [&](const auto& each) { return each.host == host; };
-        const preflight::Report figures = read_preflight(paths);
-        const std::vector<UnfitHost> unfit = read_unfit(paths);
-        require(std::any_of(states.begin(), states.end(), same) ||
-                    std::any_of(unfit.begin(), unfit.end(), same) ||
-                    std::any_of(figures.nodes.begin(), figures.nodes.end(), same),
-                host, " was neither blamed in the last 24 hours nor checked by --preflight");
         if (supervisor_of(paths)) {
           replace_file(paths.folder + "/" + release_prefix + host, "");
           std::cout << "the supervisor takes it before its next attempt\n";
@@ -236,11 +255,11 @@ int clean(int argc, char** argv) {
                       "(--save-memory-interval) and on its disks (--save-local). It then resumes "
                       "from its newest durable step.");
   command.positional("RUN", run, run_help);
+  History history;
   return parse_and_run(
-      command, argc, argv, [](Problems&) {},
+      command, argc, argv, [&](Problems& problems) { history = history_in(run, problems); },
       [&] {
         const Paths paths(run);
-        const History history = history_of(paths);
         const auto holder = supervisor_of(paths);
         require(!holder, paths.run, ": ", holder.value_or(""),
                 " supervises this run, whose job uses its snapshots: stop it first");

@@ -173,6 +173,14 @@ bool differs_in_model(const Manifest& checkpoint, const KeyValues& identity) {
   });
 }
 
+/// Whether one of these sentences is about what the job trains on.
+bool differs_in_data(const std::vector<std::string>& sentences) {
+  const std::string of_data = readable(data_facts), of_tokenizer = readable(fact_of_tokenizer);
+  return std::any_of(sentences.begin(), sentences.end(), [&](const std::string& sentence) {
+    return sentence.starts_with(of_data) && !sentence.starts_with(of_tokenizer);
+  });
+}
+
 /// Keeps the first few of many sentences.
 void shorten(std::vector<std::string>& sentences) {
   constexpr std::size_t most = 5;
@@ -231,6 +239,10 @@ std::vector<std::string> differences(const Manifest& checkpoint, const Manifest&
                                      const std::map<std::string, std::string>& files) {
   std::vector<std::string> all, tensors;
   compare_facts(checkpoint, identity, scope, files, all);
+  if (differs_in_data(all))
+    all.push_back(
+        "this is other data than the checkpoint was trained on: prepare that again, or "
+        "name it by --data-path; --finetune trains its weights on other data");
   std::set<std::string> differing;
   compare_tensors(checkpoint, job, parameters_prefix, differing, tensors);
   const bool other_model = !tensors.empty() || differs_in_model(checkpoint, identity);

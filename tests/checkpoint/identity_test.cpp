@@ -182,6 +182,10 @@ TEST(CheckpointerIdentity, KindsOfPositionsHaveTheWordsOfTheirOption) {
       ElementsAre("--position-embedding-type is learned_absolute here and rope in the checkpoint"));
 }
 
+const std::string data_remedy =
+    "this is other data than the checkpoint was trained on: prepare that again, or name it by "
+    "--data-path; --finetune trains its weights on other data";
+
 TEST(CheckpointerIdentity, EachScopeComparesTheFactsItNeeds) {
   Manifest checkpoint = job();
   for (auto& [name, value] : checkpoint.identity) value += "0";
@@ -191,9 +195,9 @@ TEST(CheckpointerIdentity, EachScopeComparesTheFactsItNeeds) {
                     data =
                         "data: train tokens is 0 to 10 of 10 here and 0 to 10 of 100 in the "
                         "checkpoint";
-  EXPECT_THAT(compare(checkpoint, job()), ElementsAre(model, seed, optimizer, data));
+  EXPECT_THAT(compare(checkpoint, job()), ElementsAre(model, seed, optimizer, data, data_remedy));
   EXPECT_THAT(compare(checkpoint, job(), LoadScope::without_optimizer),
-              ElementsAre(model, seed, data));
+              ElementsAre(model, seed, data, data_remedy));
   EXPECT_THAT(compare(checkpoint, job(), LoadScope::parameters), ElementsAre(model));
 }
 
@@ -201,9 +205,11 @@ TEST(CheckpointerIdentity, FactsOfOneSideAreDifferences) {
   Manifest less = job();
   less.identity.pop_back();
   EXPECT_THAT(compare(less, job()), ElementsAre("data: train tokens is 0 to 10 of 10 here; the "
-                                                "checkpoint says nothing of it"));
+                                                "checkpoint says nothing of it",
+                                                data_remedy));
   EXPECT_THAT(compare(job(), less), ElementsAre("data: train tokens is 0 to 10 of 10 in the "
-                                                "checkpoint; this job has none"));
+                                                "checkpoint; this job has none",
+                                                data_remedy));
 }
 
 TEST(CheckpointerIdentity, AnotherContentIsNamedWithItsFileAndOldCheckpointsNeedNotHaveIt) {
@@ -213,7 +219,8 @@ TEST(CheckpointerIdentity, AnotherContentIsNamedWithItsFileAndOldCheckpointsNeed
   EXPECT_THAT(differences(other, here, here.identity, LoadScope::everything,
                           {{"data/train content", "/corpus.bin"}}),
               ElementsAre("data: train content is 12ab here and 34cd in the checkpoint; the file "
-                          "is /corpus.bin"));
+                          "is /corpus.bin",
+                          data_remedy));
   EXPECT_THAT(compare(job(), here), IsEmpty());
   EXPECT_THAT(compare(other, here, LoadScope::parameters), IsEmpty());
 }

@@ -65,7 +65,7 @@ TEST(CheckpointerRefuses, EveryKindOfDifferenceIsListedAndNothingLoaded) {
             HasSubstr("optimizer's momentum is not in the checkpoint"),
             HasSubstr("optimizer's first_moment of the checkpoint has no use")));
   // 5 facts, 5 of the 8 tensors of a block and how many more there are, 3 states
-  EXPECT_THAT(message, AllOf(HasSubstr(": 14 problems"), HasSubstr("and 3 more tensors differ")));
+  EXPECT_THAT(message, AllOf(HasSubstr(": 15 problems"), HasSubstr("and 3 more tensors differ")));
   EXPECT_THAT(message, Not(HasSubstr("rank")));
 }
 

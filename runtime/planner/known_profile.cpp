@@ -5,7 +5,6 @@
 #include <set>
 
 #include "trireme/core/error.h"
-#include "trireme/options/command_line.h"
 
 #include "runtime/core/show_bytes.h"
 #include "runtime/planner/profile_json.h"
@@ -68,22 +67,26 @@ std::vector<Profile> all_known() {
   return all;
 }
 
-/// "; did you mean B200?", or "".
-std::string suggestion(const std::string& name, const std::vector<Profile>& among) {
-  std::vector<std::string> candidates;
-  for (const Profile& profile : among)
-    for (const std::string& each : names_of(profile)) candidates.push_back(joined(words_of(each)));
-  const std::string near = nearest(joined(words_of(name)), candidates);
-  const auto meant = std::find_if(among.begin(), among.end(), [&](const Profile& profile) {
-    return !near.empty() && is_called(profile, near);
-  });
-  return meant == among.end() ? "" : "; did you mean " + meant->name + "?";
-}
-
 std::string list_of(const std::vector<Profile>& profiles) {
   std::string names;
   for (const Profile& profile : profiles) names += (names.empty() ? "" : ", ") + profile.name;
   return names;
+}
+
+/// "rtx" of "RTX 5080": the letters before the number.
+std::string family_of(std::string_view name) {
+  const std::string all = joined(words_of(name));
+  return all.substr(0, all.find_first_of("0123456789"));
+}
+
+/// "; of its family there are RTX-4090, RTX-5090", or "". Another number is another GPU, however
+/// few letters differ.
+std::string suggestion(std::string_view name, const std::vector<Profile>& among) {
+  std::vector<Profile> relatives;
+  const std::string family = family_of(name);
+  for (const Profile& profile : among)
+    if (!family.empty() && family_of(profile.name) == family) relatives.push_back(profile);
+  return relatives.empty() ? "" : "; of its family there are " + list_of(relatives);
 }
 
 }  // namespace
@@ -107,10 +110,12 @@ std::vector<std::string> known_profiles() {
 
 bool is_known_gpu(std::string_view name) { return !profiles_called(name, all_known()).empty(); }
 
+bool is_of_known_family(std::string_view name) { return !suggestion(name, all_known()).empty(); }
+
 Profile known_profile(std::string_view name) {
   const std::vector<Profile> all = all_known(), found = profiles_called(name, all);
   require(!found.empty(), "the GPU '", name, "' is not known: expected one of ", list_of(all),
-          ", or the file of a profile", suggestion(std::string(name), all));
+          ", or the file of a profile", suggestion(name, all));
   require(found.size() == 1, "the GPU '", name, "' is not one GPU but several: expected one of ",
           list_of(found));
   return found.front();

@@ -25,7 +25,12 @@ std::vector<std::string> known_profiles();
 /// its names, in any case and with any separators: "h100", "4090", "A100-80", "NVIDIA H100 PCIe".
 /// More than one where it may mean several, none where it is unknown.
 std::vector<Profile> profiles_called(std::string_view name, const std::vector<Profile>& among);
-/// Of the profiles of data sheets. Throws: Error that lists those that it may mean, or all.
+/// Whether that is one of the data sheets, or several.
+bool is_known_gpu(std::string_view name);
+/// Whether there are data sheets of the same family: "RTX 5080" is of that of RTX-5090.
+bool is_of_known_family(std::string_view name);
+/// Of the profiles of data sheets. Throws: Error that lists those that it may mean, or all, and
+/// those of its family.
 Profile known_profile(std::string_view name);
 /// Of a GPU in use: of those with its capability and multiprocessors the one with the least memory
 /// that is not less than `free` bytes, which are free on it. Throws: Error that lists

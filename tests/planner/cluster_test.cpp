@@ -65,8 +65,11 @@ TEST(Cluster, OfATextThatIsNoneIsRefusedInOneSentence) {
   EXPECT_THAT(message_of([] { read_cluster("0x8xH100"); }), HasSubstr("count of 0: at least 1"));
   EXPECT_THAT(message_of([] { read_cluster("1048576x8xH100"); }), HasSubstr("more than 1048576"));
   EXPECT_THAT(message_of([] { read_cluster("8x8xH9"); }), HasSubstr("H9"));
-  EXPECT_THAT(message_of([] { read_cluster("8xB100x"); }), HasSubstr("; did you mean B200?"));
-  EXPECT_THAT(message_of([] { read_cluster("8xrtx4080"); }), HasSubstr("mean RTX-4090?"));
+  EXPECT_THAT(message_of([] { read_cluster("8xB100x"); }),
+              HasSubstr("; of its family there are B200"));
+  EXPECT_THAT(message_of([] { read_cluster("8xrtx4080"); }), HasSubstr("RTX-4090, RTX-5090"));
+  EXPECT_THAT(message_of([] { read_cluster("rtx5080"); }), HasSubstr("RTX-4090, RTX-5090"));
+  EXPECT_THAT(message_of([] { read_cluster("h100.json"); }), HasSubstr("is no file"));
   EXPECT_THAT(message_of([] { read_cluster("8x8xH100-94"); }),
               HasSubstr("'H100-94' has 94 GB by its name, but H100-SXM has 79.1"));
 }

@@ -71,6 +71,26 @@ TEST(Profiles, AreNeverGuessed) {
   EXPECT_THAT(message_of([] { known_profile(""); }), HasSubstr("'' is not known"));
 }
 
+// Who plans for another GPU, because a few letters of its name differ, plans wrongly.
+TEST(Profiles, ThatAreMissingAreAnsweredWithTheirFamily) {
+  const std::pair<const char*, const char*> families[] = {
+      {"rtx5080", "RTX-4090, RTX-5090"},
+      {"GeForce RTX 3090", "RTX-4090, RTX-5090"},
+      {"h10", "H100-PCIe, H100-SXM, H200"},
+      {"H800", "H100-PCIe, H100-SXM, H200"},
+      {"B100", "B200"},
+      {"GB300", "GB200"},
+      {"L40", "L40S"},
+      {"NVIDIA A100-PCIe", "A100-40GB, A100-80GB"},
+      {"AMD Instinct MI250X", "MI300X"}};
+  for (const auto& [typed, names] : families)
+    EXPECT_THAT(message_of([&, name = typed] { known_profile(name); }),
+                testing::EndsWith(str("; of its family there are ", names)));
+  for (const char* typed : {"V100", "T4", "4090 D", "5080", "gh200", "x"})
+    EXPECT_THAT(message_of([&] { known_profile(typed); }),
+                testing::EndsWith("RTX-5090, or the file of a profile"));
+}
+
 TEST(Profiles, AreFoundForAGpuInUse) {
   constexpr Index gib = Index{1} << 30;
   for (const std::string& name : known_profiles()) {

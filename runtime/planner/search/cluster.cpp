@@ -92,6 +92,8 @@ Cluster parse_text(const std::string& given) {
   }
   const bool one_gpu = counts.empty() && is_known_gpu(text.substr(0, text.rfind('-')));
   if (one_gpu) return {{make_group(text, 1, 1)}};
+  const bool may_be_a_file = text.find_first_of("./") != std::string::npos;
+  if (counts.empty() && !may_be_a_file && is_of_known_family(text)) known_profile(text);
   require(!counts.empty() && begin < text.size(), "'", text,
           "' is no file, and no cluster: ", form);
   const bool one_node = counts.size() == 1;

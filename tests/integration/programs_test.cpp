@@ -339,7 +339,7 @@ TEST_F(Programs, TriremeNamesWhatIsWrong) {
       {"trireme data prepare --input " + missing + " --output " + corpus(), 64, missing},
       {"trireme data prepare --inptu x --output y", 64, "did you mean --input?"},
       {"trireme data inspect", 64, "PREFIX is missing"},
-      {"trireme data inspect " + missing, 1, missing + ".idx"},
+      {"trireme data inspect " + missing, 64, missing + ".idx"},
   };
   for (const auto& [line, exit_code, part] : wrong) {
     const Outcome outcome = run(line);

@@ -68,7 +68,7 @@ TEST_F(PrepareCommand, RefusesWithOneLineAndWritesNothing) {
       {"prepare --input " + good + " --output " + (folder_ / "none/out"), 64, "--output "},
       {"prepare --format jsonl --input " + good + out_, 1, "good: line 1: this is not JSON"},
       {"decode --tokens 5:2 " + (folder_ / "out"), 64, "--tokens 5:2: expected A:B"},
-      {"decode " + (folder_ / "out"), 1, "out.idx: cannot be opened"},
+      {"decode " + (folder_ / "out"), 64, "out.idx: cannot be opened"},
   };
   for (const auto& [words, exit_code, part] : wrong) {
     const Outcome outcome = run(words);

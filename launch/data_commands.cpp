@@ -7,7 +7,7 @@
 #include "launch/commands.h"
 #include "launch/step_arguments.h"
 #include "launch/supervisor/machine/end_signals.h"
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 #include "runtime/core/parse_number.h"
 #include "runtime/data/prepare/prepare_text.h"
 

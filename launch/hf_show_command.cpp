@@ -5,7 +5,7 @@
 #include "trireme/options/gpt_options.h"
 
 #include "launch/commands.h"
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 #include "runtime/core/show_bytes.h"
 #include "runtime/core/text/one_line.h"
 #include "runtime/interop/hf_config.h"

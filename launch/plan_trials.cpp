@@ -10,7 +10,7 @@
 
 #include "launch/supervisor/machine/processes.h"
 #include "launch/verify/program_words.h"
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 
 namespace trireme {
 namespace {

@@ -13,7 +13,7 @@
 #include "trireme/models/transformer.h"
 #include "trireme/train/trainer.h"
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json_record.h"
 #include "runtime/planner/layout.h"
 
 namespace trireme::calibrate {
@@ -67,30 +67,20 @@ struct Sum {
 };
 using Sums = std::map<std::pair<std::string, bool>, Sum>;
 
-double number(const Json& row, const char* key) {
-  const Json* found = row.find(key);
-  require(found != nullptr, "a profile of a step has no '", key, "'");
-  if (const auto* whole = std::get_if<Index>(&found->value)) return static_cast<double>(*whole);
-  const auto* real = std::get_if<double>(&found->value);
-  return real == nullptr ? 0 : *real;
-}
-
 /// `op_s`: the planner counts it for each op, besides its bytes, where the host computes.
 void add_rows(const std::string& file, const std::set<std::string>& loops, double op_s,
               Sums& sums) {
   std::ifstream in(file, std::ios::binary);
   require(in.good(), file, ": cannot be read");
   const Json profile = parse_json(std::string{std::istreambuf_iterator<char>(in), {}});
-  const Json* rows = profile.find("rows");
-  require(rows != nullptr, file, ": has no rows");
-  for (const Json& row : std::get<Json::Array>(rows->value)) {
-    const auto text = [&](const char* key) { return std::get<std::string>(row.find(key)->value); };
-    const double bytes = number(row, "bytes"), seconds = number(row, "ms") / 1e3;
-    if (loops.count(text("op")) == 0 || bytes == 0 || seconds == 0) continue;
-    Sum& sum = sums[{text("op"), text("phase") == "backward"}];
+  JsonReader(profile, file).each("rows", [&](JsonReader& row) {
+    const auto op = row.get<std::string>("op");
+    const auto bytes = row.get<double>("bytes"), seconds = row.get<double>("ms") / 1e3;
+    if (loops.count(op) == 0 || bytes == 0 || seconds == 0) return;
+    Sum& sum = sums[{op, row.get<std::string>("phase") == "backward"}];
     sum.bytes += bytes;
-    sum.seconds += std::max(seconds / 2, seconds - number(row, "calls") * op_s);
-  }
+    sum.seconds += std::max(seconds / 2, seconds - row.get<double>("calls") * op_s);
+  });
 }
 
 /// Collective.

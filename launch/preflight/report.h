@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 
 namespace trireme::preflight {
 

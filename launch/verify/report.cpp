@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "launch/verify/verify.h"
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 #include "runtime/core/show_bytes.h"
 
 namespace trireme::verify {

@@ -13,7 +13,7 @@
 
 #include "trireme/models/transformer_config.h"
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 
 namespace trireme::interop {
 

@@ -10,7 +10,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/files/other_files.h"
-#include "runtime/core/json/json_keys.h"
+#include "runtime/core/json/json_record.h"
 #include "runtime/core/require_call.h"
 #include "runtime/interop/hf_config.h"
 #include "runtime/interop/hf_rope.h"
@@ -57,8 +57,8 @@ std::string listed_families() {
   return all;
 }
 
-void read_activation(JsonKeys& keys, const char* key, const char* absent, HfConfig& config) {
-  const std::string word = keys.word(key, absent);
+void read_activation(JsonReader& keys, const char* key, const char* absent, HfConfig& config) {
+  const std::string word = keys.get_or<std::string>(key, absent);
   const bool gated = config.model_type != "gpt2";
   if (gated ? word == "silu" || word == "swish" : word == "gelu_new" || word == "gelu_pytorch_tanh")
     config.model.mlp = gated ? MlpKind::swiglu : MlpKind::gelu_tanh;
@@ -71,49 +71,49 @@ void read_activation(JsonKeys& keys, const char* key, const char* absent, HfConf
 }
 
 /// A number that a file may leave out, with a note: transformers has its own.
-Index whole_or_usual(JsonKeys& keys, const char* key, Index most, Index usual, HfConfig& config) {
-  if (keys.find(key) != nullptr || usual == 0) return keys.whole(key, most, 0);
+Index whole_or_usual(JsonReader& keys, const char* key, Index most, Index usual, HfConfig& config) {
+  if (keys.find(key) != nullptr || usual == 0) return keys.get_or<Index>(key, 0, 1, most);
   config.notes.push_back(str(key, " is absent; ", usual, " is taken, as transformers does"));
   return usual;
 }
 
 /// The same; null is none, and a problem.
-Index positions_or_usual(JsonKeys& keys, const char* key, Index usual, HfConfig& config) {
-  return keys.find(key) != nullptr ? keys.whole(key, Limits::positions)
+Index positions_or_usual(JsonReader& keys, const char* key, Index usual, HfConfig& config) {
+  return keys.find(key) != nullptr ? keys.get<Index>(key, 1, Limits::positions)
                                    : whole_or_usual(keys, key, Limits::positions, usual, config);
 }
 
 /// Refuses a flag that has another value than `right`, which is also that of an absent one.
-void demand(JsonKeys& keys, const char* key, bool right, const char* what) {
-  if (keys.flag(key, right) != right)
+void demand(JsonReader& keys, const char* key, bool right, const char* what) {
+  if (keys.get_or(key, right) != right)
     keys.problem(key, " is ", right ? "false" : "true", ": trireme has no ", what);
 }
 
-void read_gpt2(JsonKeys& keys, const Family& family, HfConfig& config) {
+void read_gpt2(JsonReader& keys, const Family& family, HfConfig& config) {
   TransformerConfig& m = config.model;
-  m.hidden_size = keys.whole("n_embd", Limits::channels);
-  m.num_layers = keys.whole("n_layer", Limits::layers);
-  m.num_attention_heads = keys.whole("n_head", Limits::heads);
-  m.ffn_hidden_size = keys.whole("n_inner", Limits::mlp_channels, 0);
+  m.hidden_size = keys.get<Index>("n_embd", 1, Limits::channels);
+  m.num_layers = keys.get<Index>("n_layer", 1, Limits::layers);
+  m.num_attention_heads = keys.get<Index>("n_head", 1, Limits::heads);
+  m.ffn_hidden_size = keys.get_or<Index>("n_inner", 0, 1, Limits::mlp_channels);
   m.max_position_embeddings = positions_or_usual(keys, "n_positions", family.positions, config);
-  m.norm_epsilon = static_cast<float>(keys.real("layer_norm_epsilon", 1e-5));
+  m.norm_epsilon = static_cast<float>(real(keys, "layer_norm_epsilon", 1e-5));
   config.max_positions = m.max_position_embeddings;
   read_activation(keys, "activation_function", "gelu_new", config);
   demand(keys, "scale_attn_weights", true, "attention without division by the root of head size");
   demand(keys, "scale_attn_by_inverse_layer_idx", false, "attention scaled by the layer");
   demand(keys, "add_cross_attention", false, "cross attention");
-  m.tie_embeddings = keys.flag("tie_word_embeddings", true);
+  m.tie_embeddings = keys.get_or("tie_word_embeddings", true);
 }
 
 /// Biases of the linear layers: all or none, those of attention, or those of Qwen2.
-void read_biases(JsonKeys& keys, HfConfig& config) {
+void read_biases(JsonReader& keys, HfConfig& config) {
   TransformerConfig& m = config.model;
   m.add_bias_linear = false;
   m.add_qkv_bias = config.model_type == "qwen2";
   if (m.add_qkv_bias) return;
   const bool llama = config.model_type == "llama";  // no other family reads mlp_bias
-  const bool attention = config.model_type != "mistral" && keys.flag("attention_bias", false);
-  const bool mlp = llama && keys.flag("mlp_bias", false);
+  const bool attention = config.model_type != "mistral" && keys.get_or("attention_bias", false);
+  const bool mlp = llama && keys.get_or("mlp_bias", false);
   m.add_bias_linear = attention && mlp;
   m.add_attention_bias = attention && !mlp;
   if (mlp && !attention)
@@ -123,9 +123,9 @@ void read_biases(JsonKeys& keys, HfConfig& config) {
 }
 
 /// Heads of keys and values, and the size of a head. An absent key is not the same everywhere.
-void read_heads(JsonKeys& keys, const Family& family, HfConfig& config) {
+void read_heads(JsonReader& keys, const Family& family, HfConfig& config) {
   TransformerConfig& m = config.model;
-  m.num_attention_heads = keys.whole("num_attention_heads", Limits::heads);
+  m.num_attention_heads = keys.get<Index>("num_attention_heads", 1, Limits::heads);
   m.num_query_groups =
       whole_or_usual(keys, "num_key_value_heads", Limits::heads, family.kv_heads, config);
   m.kv_channels = whole_or_usual(keys, "head_dim", Limits::channels, family.head_dim, config);
@@ -133,7 +133,7 @@ void read_heads(JsonKeys& keys, const Family& family, HfConfig& config) {
 }
 
 /// Of the key layer_types, and refuses other kinds of attention.
-bool has_sliding_layers(JsonKeys& keys) {
+bool has_sliding_layers(JsonReader& keys) {
   const auto* types = std::get_if<Json::Array>(&keys.find("layer_types")->value);
   bool slides = false;
   for (const Json& type : types != nullptr ? *types : Json::Array{*keys.find("layer_types")}) {
@@ -150,33 +150,33 @@ bool has_sliding_layers(JsonKeys& keys) {
 /// Whether some layer has a window, if the file gives a length of one. Llama has none, whatever a
 /// file says; all layers of Mistral have one; those of Qwen that the list names, or that come
 /// behind the first max_window_layers.
-bool has_windows(JsonKeys& keys, const HfConfig& config) {
+bool has_windows(JsonReader& keys, const HfConfig& config) {
   constexpr double usual_first_layers = 28;
   if (config.model_type == "llama") return false;
   if (config.model_type == "mistral") return true;
-  const bool flag = keys.flag("use_sliding_window", false);
-  const double first = keys.real("max_window_layers", usual_first_layers);
+  const bool flag = keys.get_or("use_sliding_window", false);
+  const double first = real(keys, "max_window_layers", usual_first_layers);
   if (keys.has("layer_types")) return has_sliding_layers(keys);
   return flag && static_cast<double>(config.model.num_layers) > first;
 }
 
-void read_window(JsonKeys& keys, HfConfig& config) {
+void read_window(JsonReader& keys, HfConfig& config) {
   constexpr Index usual_window = 4096;  // where the key is absent, not null
   const bool used = has_windows(keys, config);
   const bool absent = keys.find("sliding_window") == nullptr;
   const Index window =
-      keys.whole("sliding_window", Limits::positions, used && absent ? usual_window : 0);
+      keys.get_or<Index>("sliding_window", used && absent ? usual_window : 0, 1, Limits::positions);
   if (used && window > 0)
     config.limits.push_back(
         {window, str("sliding_window ", window, " lets no token attend farther")});
 }
 
-void read_llama_like(JsonKeys& keys, const Family& family, HfConfig& config, Problems& problems) {
+void read_llama_like(JsonReader& keys, const Family& family, HfConfig& config) {
   TransformerConfig& m = config.model;
-  m.hidden_size = keys.whole("hidden_size", Limits::channels);
-  m.num_layers = keys.whole("num_hidden_layers", Limits::layers);
-  m.ffn_hidden_size = keys.whole("intermediate_size", Limits::mlp_channels);
-  m.norm_epsilon = static_cast<float>(keys.real("rms_norm_eps", 1e-6));
+  m.hidden_size = keys.get<Index>("hidden_size", 1, Limits::channels);
+  m.num_layers = keys.get<Index>("num_hidden_layers", 1, Limits::layers);
+  m.ffn_hidden_size = keys.get<Index>("intermediate_size", 1, Limits::mlp_channels);
+  m.norm_epsilon = static_cast<float>(real(keys, "rms_norm_eps", 1e-6));
   m.normalization = Normalization::rms_norm;
   m.position = PositionKind::rotary;
   config.max_positions =
@@ -185,15 +185,15 @@ void read_llama_like(JsonKeys& keys, const Family& family, HfConfig& config, Pro
   read_biases(keys, config);
   read_activation(keys, "hidden_act", "silu", config);
   read_window(keys, config);
-  read_rope(keys, config, problems);
-  if (keys.real("partial_rotary_factor", 1) != 1)
+  read_rope(keys, config);
+  if (real(keys, "partial_rotary_factor", 1) != 1)
     keys.problem("partial_rotary_factor is ", shown(*keys.find("partial_rotary_factor")),
                  "; trireme turns all channels of a head (1)");
-  m.tie_embeddings = keys.flag("tie_word_embeddings", false);
+  m.tie_embeddings = keys.get_or("tie_word_embeddings", false);
 }
 
 /// "modeling_x.py" and the like that the file would have run.
-void read_code(JsonKeys& keys, HfConfig& config) {
+void read_code(JsonReader& keys, HfConfig& config) {
   if (!keys.has("auto_map")) return;
   const Json& map = *keys.find("auto_map");
   const auto* members = std::get_if<Json::Object>(&map.value);
@@ -209,7 +209,7 @@ void read_code(JsonKeys& keys, HfConfig& config) {
     config.notes.push_back(str("auto_map names code, which trireme does not run: ", shown(map)));
 }
 
-void read_architectures(JsonKeys& keys, const Family& family) {
+void read_architectures(JsonReader& keys, const Family& family) {
   if (!keys.has("architectures")) return;
   const Json& json = *keys.find("architectures");
   const auto* all = std::get_if<Json::Array>(&json.value);
@@ -221,20 +221,20 @@ void read_architectures(JsonKeys& keys, const Family& family) {
     keys.problem("architectures is ", shown(json), "; expected ", family.causal_model, ", or none");
 }
 
-void read_dropout(JsonKeys& keys, HfConfig& config) {
+void read_dropout(JsonReader& keys, HfConfig& config) {
   for (const char* key :
        {"attn_pdrop", "resid_pdrop", "embd_pdrop", "attention_dropout", "hidden_dropout"})
-    if (const double rate = keys.real(key, 0); rate != 0)
+    if (const double rate = real(keys, key, 0); rate != 0)
       config.notes.push_back(str(key, " ", rate, " is not taken over: --hidden-dropout decides"));
 }
 
 constexpr float usual_init_std = 0.02f;
 
 /// What every family may have.
-void read_common(JsonKeys& keys, const Family& family, HfConfig& config) {
+void read_common(JsonReader& keys, const Family& family, HfConfig& config) {
   TransformerConfig& m = config.model;
-  m.vocab_size = keys.whole("vocab_size", Limits::vocabulary);
-  m.init_std = static_cast<float>(keys.real("initializer_range", usual_init_std));
+  m.vocab_size = keys.get<Index>("vocab_size", 1, Limits::vocabulary);
+  m.init_std = static_cast<float>(real(keys, "initializer_range", usual_init_std));
   if (m.init_std == 0) {  // legal: all values are read
     m.init_std = usual_init_std;
     config.notes.push_back(
@@ -242,7 +242,7 @@ void read_common(JsonKeys& keys, const Family& family, HfConfig& config) {
             "tokens begin with ",
             usual_init_std));
   }
-  config.dtype = keys.word("dtype", keys.word("torch_dtype", ""));
+  config.dtype = keys.get_or<std::string>("dtype", keys.get_or<std::string>("torch_dtype", ""));
   for (const char* key : {"quantization_config", "attn_logit_softcapping",
                           "final_logit_softcapping", "num_experts", "num_local_experts"})
     if (keys.has(key))
@@ -342,8 +342,8 @@ HfConfig parse_hf_config(std::string_view text, Problems& problems) {
     problems.push_back(str("the file is ", shown(config.json), "; expected an object"));
     return config;
   }
-  JsonKeys keys(config.json, "", problems);
-  config.model_type = keys.word("model_type", "");
+  JsonReader keys(config.json, "", problems);
+  config.model_type = keys.get_or<std::string>("model_type", "");
   const Family* family = find_family(config.model_type);
   if (family == nullptr) {
     keys.problem("model_type is ", config.model_type.empty() ? "missing" : shown(config.model_type),
@@ -355,7 +355,7 @@ HfConfig parse_hf_config(std::string_view text, Problems& problems) {
   const std::size_t before = problems.size();
   read_common(keys, *family, config);
   config.model_type == "gpt2" ? read_gpt2(keys, *family, config)
-                              : read_llama_like(keys, *family, config, problems);
+                              : read_llama_like(keys, *family, config);
   config.not_used = keys.unread();
   config.model.seq_length = usual_length(config);
   if (problems.size() == before)

@@ -3,7 +3,7 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/json/json_keys.h"
+#include "runtime/core/json/json_record.h"
 #include "runtime/interop/hf_config.h"
 #include "runtime/interop/hf_rope.h"
 #include "runtime/models/kinds.h"
@@ -109,12 +109,13 @@ Index positions_of(const Json& base) {
 
 float theta_of(const Json& base) {
   std::vector<std::string> ignored;
-  return static_cast<float>(JsonKeys(base, "", ignored).real("rope_theta", 0));
+  JsonReader keys(base, "", ignored);
+  return static_cast<float>(real(keys, "rope_theta", 0));
 }
 
 std::string type_in(const Json& base) {
   std::vector<std::string> ignored;
-  return JsonKeys(base, "", ignored).word("model_type", "");
+  return JsonReader(base, "", ignored).get_or<std::string>("model_type", "");
 }
 
 /// The object of `base` that scales positions by the length of a sequence, which is no option of a

@@ -27,60 +27,60 @@ struct Rope {
 
 bool is_object(const Json& json) { return std::holds_alternative<Json::Object>(json.value); }
 
-float to_float(JsonKeys& keys, const char* key, double absent) {
-  return static_cast<float>(keys.real(key, absent));
+float to_float(JsonReader& keys, const char* key, double absent) {
+  return static_cast<float>(real(keys, key, absent));
 }
 
 /// The amplitude by DeepSeek's two numbers; 0: the usual formula (Peng et al. 2023).
-double amplitude_of(JsonKeys& keys, double factor) {
-  const double above = keys.real("mscale", 0), below = keys.real("mscale_all_dim", 0);
-  if (keys.has("attention_factor")) return keys.real("attention_factor", 0);
+double amplitude_of(JsonReader& keys, double factor) {
+  const double above = real(keys, "mscale", 0), below = real(keys, "mscale_all_dim", 0);
+  if (keys.has("attention_factor")) return real(keys, "attention_factor", 0);
   if (above == 0 || below == 0 || factor <= 1) return 0;
   const auto scale = [&](double m) { return 0.1 * m * std::log(factor) + 1; };
   return scale(above) / scale(below);
 }
 
-void read_yarn(JsonKeys& keys, Rope& rope, Index max_positions) {
+void read_yarn(JsonReader& keys, Rope& rope, Index max_positions) {
   RotaryScaling& s = rope.scaling;
   s.kind = RotaryScalingKind::yarn;
-  s.factor = static_cast<float>(keys.real("factor"));
+  s.factor = static_cast<float>(real(keys, "factor"));
   s.original_positions = rope.original_positions > 0 ? rope.original_positions : max_positions;
   s.beta_fast = to_float(keys, "beta_fast", 32);
   s.beta_slow = to_float(keys, "beta_slow", 1);
   s.attention_factor = static_cast<float>(amplitude_of(keys, static_cast<double>(s.factor)));
-  s.truncate = keys.flag("truncate", true);
+  s.truncate = keys.get_or("truncate", true);
 }
 
-void read_llama3(JsonKeys& keys, Rope& rope) {
+void read_llama3(JsonReader& keys, Rope& rope) {
   RotaryScaling& s = rope.scaling;
   s.kind = RotaryScalingKind::llama3;
-  s.factor = static_cast<float>(keys.real("factor"));
+  s.factor = static_cast<float>(real(keys, "factor"));
   s.original_positions =
-      keys.whole("original_max_position_embeddings", TransformerLimits::positions);
-  s.low_frequency_factor = static_cast<float>(keys.real("low_freq_factor"));
-  s.high_frequency_factor = static_cast<float>(keys.real("high_freq_factor"));
+      keys.get<Index>("original_max_position_embeddings", 1, TransformerLimits::positions);
+  s.low_frequency_factor = static_cast<float>(real(keys, "low_freq_factor"));
+  s.high_frequency_factor = static_cast<float>(real(keys, "high_freq_factor"));
 }
 
 /// `keys`: of rope_scaling or rope_parameters, which `where` names. `notes`: what is ignored.
-Rope read_object(JsonKeys& keys, const std::string& where, Index max_positions,
+Rope read_object(JsonReader& keys, const std::string& where, Index max_positions,
                  std::vector<std::string>& notes) {
   Rope rope;
-  if (keys.has("rope_theta")) rope.theta = keys.real("rope_theta", 0);
-  if (keys.real("partial_rotary_factor", 1) != 1)
+  if (keys.has("rope_theta")) rope.theta = real(keys, "rope_theta", 0);
+  if (real(keys, "partial_rotary_factor", 1) != 1)
     keys.problem("partial_rotary_factor is ", shown(*keys.find("partial_rotary_factor")),
                  "; trireme turns all channels of a head (1)");
   const bool named = keys.has("type") || keys.has("rope_type");
-  const std::string old_name = keys.word("type", "default");
-  const std::string type = keys.word("rope_type", old_name);
+  const std::string old_name = keys.get_or<std::string>("type", "default");
+  const std::string type = keys.get_or<std::string>("rope_type", old_name);
   if (type != "llama3")
     rope.original_positions =
-        keys.whole("original_max_position_embeddings", TransformerLimits::positions, 0);
+        keys.get_or<Index>("original_max_position_embeddings", 0, 1, TransformerLimits::positions);
   if (type == "linear") {
     rope.scaling.kind = RotaryScalingKind::linear;
-    rope.scaling.factor = static_cast<float>(keys.real("factor"));
+    rope.scaling.factor = static_cast<float>(real(keys, "factor"));
   } else if (type == "dynamic") {
     rope.dynamic = true;
-    keys.real("factor", 1);
+    real(keys, "factor", 1);
   } else if (type == "llama3") {
     read_llama3(keys, rope);
   } else if (type == "yarn") {
@@ -100,8 +100,7 @@ Rope read_object(JsonKeys& keys, const std::string& where, Index max_positions,
 }
 
 /// Nothing when the member is absent, null or empty.
-std::optional<Rope> read_member(JsonKeys& keys, const char* name, HfConfig& config,
-                                Problems& problems) {
+std::optional<Rope> read_member(JsonReader& keys, const char* name, HfConfig& config) {
   if (!keys.has(name)) return std::nullopt;
   const Json& member = *keys.find(name);
   if (!is_object(member)) {
@@ -116,7 +115,7 @@ std::optional<Rope> read_member(JsonKeys& keys, const char* name, HfConfig& conf
       return std::nullopt;
     }
   const std::string where = str(name, '.');
-  JsonKeys inside(member, where, problems);
+  JsonReader inside(member, keys, name);
   return read_object(inside, where, config.max_positions, config.notes);
 }
 
@@ -134,10 +133,10 @@ bool is_same_base(double a, double b) { return static_cast<float>(a) == static_c
 
 /// Where a file says two things, transformers 5 takes the first of: a base inside of the object,
 /// one beside it.
-double base_of(JsonKeys& keys, const Rope& rope, const char* name, HfConfig& config) {
+double base_of(JsonReader& keys, const Rope& rope, const char* name, HfConfig& config) {
   constexpr double usual_theta = 10000;  // of all families that are read
   const bool beside = keys.has("rope_theta");
-  const double theta = keys.real("rope_theta", usual_theta);
+  const double theta = real(keys, "rope_theta", usual_theta);
   if (beside && rope.theta && !is_same_base(*rope.theta, theta))
     config.notes.push_back(str("rope_theta is ", theta, ", but ", name, ".rope_theta is ",
                                *rope.theta, ", which counts, as in transformers 5"));
@@ -146,11 +145,11 @@ double base_of(JsonKeys& keys, const Rope& rope, const char* name, HfConfig& con
 
 /// The length of the first training beside the object counts more than one inside, as in
 /// transformers 5.
-void take_positions_beside(JsonKeys& keys, RotaryScaling& scaling, HfConfig& config) {
+void take_positions_beside(JsonReader& keys, RotaryScaling& scaling, HfConfig& config) {
   const bool reads = reads_original_positions(scaling.kind);
   constexpr const char* key = "original_max_position_embeddings";
   if (!reads || !keys.has(key)) return;
-  const Index positions = keys.whole(key, TransformerLimits::positions);
+  const Index positions = keys.get<Index>(key, 1, TransformerLimits::positions);
   if (positions != scaling.original_positions)
     config.notes.push_back(str(key, " is ", positions,
                                ", which counts, as in transformers 5, and "
@@ -171,9 +170,20 @@ void limit_dynamic(HfConfig& config, const Rope& rope) {
 
 double shortest(float value) { return std::stod(fmt::format("{}", value)); }
 
-void read_rope(JsonKeys& keys, HfConfig& config, Problems& problems) {
-  const std::optional<Rope> old = read_member(keys, "rope_scaling", config, problems),
-                            now = read_member(keys, "rope_parameters", config, problems);
+double real(JsonReader& keys, const char* key, double absent) {
+  return keys.has(key) ? real(keys, key) : absent;
+}
+
+double real(JsonReader& keys, const char* key) {
+  constexpr double most = std::numeric_limits<float>::max();
+  double number = 1;
+  keys(key, within(number, -most, most, "a number that fits fp32"));
+  return number;
+}
+
+void read_rope(JsonReader& keys, HfConfig& config) {
+  const std::optional<Rope> old = read_member(keys, "rope_scaling", config),
+                            now = read_member(keys, "rope_parameters", config);
   Rope rope = old ? *old : now ? *now : Rope{};
   if (old && now && facts_of(config.model, *old) != facts_of(config.model, *now))
     config.notes.emplace_back(

@@ -3,13 +3,18 @@
 
 #include "trireme/models/transformer_config.h"
 
-#include "runtime/core/json/json_keys.h"
+#include "runtime/core/json/json_record.h"
 #include "runtime/interop/hf_config.h"
 
 namespace trireme::interop {
 
+/// Returns a number of a config.json that fits fp32; `absent` where there is none.
+double real(JsonReader& keys, const char* key, double absent);
+/// Does the same of a number that must be there.
+double real(JsonReader& keys, const char* key);
+
 /// Sets the base and the scaling of `config.model`; `config.max_positions` is known already.
-void read_rope(JsonKeys& keys, HfConfig& config, std::vector<std::string>& problems);
+void read_rope(JsonReader& keys, HfConfig& config);
 
 /// The members that both generations read: rope_theta, rope_scaling, rope_parameters.
 Json::Object rope_members(const TransformerConfig& model);

@@ -5,7 +5,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/files/other_files.h"
-#include "runtime/core/json/json_keys.h"
+#include "runtime/core/json/json_record.h"
 #include "runtime/interop/hf_files.h"
 #include "runtime/store/file.h"
 #include "runtime/store/write/held_path.h"
@@ -124,15 +124,10 @@ void keep_files(const std::string& model, const std::string& run, const KeyValue
 KeyValues kept_facts(const std::string& run) {
   const std::string path = kept_in(run) + '/' + facts_name;
   if (!exists(path)) return {};
-  const Json json = parse_json(read_whole(path, largest_kept_file));
-  const auto* members = std::get_if<Json::Object>(&json.value);
-  require(members != nullptr, path, ": should be an object");
   KeyValues facts;
-  for (const auto& [name, value] : *members) {
-    const auto* text = std::get_if<std::string>(&value.value);
-    require(text != nullptr, path, ": ", name, " should be a string");
-    facts.emplace_back(name, *text);
-  }
+  const Json json = parse_json(read_whole(path, largest_kept_file));
+  JsonReader reader(json, path);
+  JsonForm<KeyValues>::read(reader, facts);
   return facts;
 }
 

@@ -10,7 +10,7 @@
 #include "trireme/comm/agree.h"
 #include "trireme/kernels/device.h"
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json_record.h"
 #include "runtime/core/text/one_line.h"
 #include "runtime/store/file.h"
 #include "runtime/store/write/unfinished.h"
@@ -101,19 +101,17 @@ double share_of_device(const Context& context, int node_ranks) {
 }  // namespace
 
 std::string to_text(const GemmRates& rates) {
-  Json::Object members;
-  for (const auto& [kind, rate] : rates) members.emplace_back(kind, rate);
-  return to_text(Json(std::move(members))) + "\n";
+  return to_text(JsonForm<GemmRates>::write(rates)) + "\n";
 }
 
 GemmRates parse_gemm_rates(const std::string& text) {
   GemmRates rates;
   try {
     const Json json = parse_json(text);
-    for (const auto& [kind, value] : std::get<Json::Object>(json.value))
-      if (const double rate = std::get<double>(value.value); rate > 0) rates[kind] = rate;
-  } catch (const std::exception&) {
-    return {};
+    JsonReader reader(json, "");
+    JsonForm<GemmRates>::read(reader, rates);
+    std::erase_if(rates, [](const auto& each) { return !(each.second > 0); });
+  } catch (const Error&) {
   }
   return rates;
 }

@@ -4,34 +4,30 @@
 
 #include "trireme/comm/agree.h"
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json_record.h"
 #include "runtime/store/steps.h"
 
 namespace trireme::job {
 namespace {
 
-/// Of rank 0: its problems, and the options with their origin, or null.
-std::string pack(const std::optional<SavedOptions>& saved, const Problems& problems) {
-  const Json::Array texts(problems.all().begin(), problems.all().end());
-  if (!saved) return to_text(Json::Array{texts, Json(), Json(), Json()});
-  return to_text(Json::Array{texts, saved->origin, saved->why,
-                             Json::Object(saved->options.begin(), saved->options.end())});
-}
+/// What rank 0 has found.
+struct Found {
+  std::vector<std::string> problems;
+  std::optional<SavedOptions> saved;
+};
 
-const std::string& text_of(const Json& json) { return std::get<std::string>(json.value); }
-
-std::optional<SavedOptions> unpack(const std::string& packed, Problems& problems) {
-  const Json json = parse_json(packed);
-  const auto& parts = std::get<Json::Array>(json.value);
-  for (const Json& problem : std::get<Json::Array>(parts[0].value)) problems.add(text_of(problem));
-  const auto* options = std::get_if<Json::Object>(&parts[3].value);
-  if (options == nullptr) return std::nullopt;
-  SavedOptions saved{{}, text_of(parts[1]), text_of(parts[2])};
-  for (const auto& [name, value] : *options) saved.options.emplace_back(name, text_of(value));
-  return saved;
+void describe(RecordOf<Found> auto& found, auto& member) {
+  member("problems", found.problems);
+  member("saved", found.saved);
 }
 
 }  // namespace
+
+void describe(RecordOf<SavedOptions> auto& saved, auto& member) {
+  member("options", saved.options);
+  member("origin", saved.origin);
+  member("why", saved.why);
+}
 
 std::optional<SavedOptions> read_saved_options(const CheckpointOptions& options,
                                                Problems& problems) {
@@ -66,14 +62,17 @@ std::optional<SavedOptions> agree_on_saved_options(
     const std::function<std::optional<SavedOptions>(Problems&)>& read, Problems& problems) {
   std::string packed;
   if (host.rank() == 0 && wanted) {
-    std::optional<SavedOptions> saved;
-    Problems found;
-    found.collect([&] { saved = read(found); });
-    packed = pack(saved, found);
+    Problems problems_found;
+    Found found;
+    problems_found.collect([&] { found.saved = read(problems_found); });
+    found.problems = problems_found.all();
+    packed = to_text(to_json(found));
   }
   packed = broadcast_text(host, packed);
   if (packed.empty() || !wanted) return std::nullopt;
-  return unpack(packed, problems);
+  const auto found = from_json<Found>(parse_json(packed));
+  for (const std::string& problem : found.problems) problems.add(problem);
+  return found.saved;
 }
 
 }  // namespace trireme::job

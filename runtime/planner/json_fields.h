@@ -10,7 +10,7 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 
 namespace trireme::planner {
 

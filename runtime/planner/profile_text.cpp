@@ -1,5 +1,5 @@
 // The text of the file of a profile: what profile_json.cpp reads.
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 #include "runtime/planner/profile_json.h"
 #include "runtime/planner/units.h"
 

@@ -1,5 +1,5 @@
 // The JSON reader keeps the order of members and refuses texts that are too long or too deep.
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 
 #include <string>
 

@@ -70,13 +70,17 @@ TEST(SidecarFile, NamesTheMemberThatIsWrong) {
     folder.write("a.json", text.replace(text.find(old), old.size(), now));
     return message_of(folder, [&] { read_sidecar(TokenFile(folder / "a")); });
   };
-  EXPECT_EQ(with("\"vocabulary\":300,", ""), "a.json: has no member 'vocabulary'");
-  EXPECT_EQ(with("300", "\"300\""), "a.json: 'vocabulary' is not a whole number");
-  EXPECT_EQ(with("300", "0"), "a.json: 'vocabulary' is 0; expected 1 to 2147483647");
-  EXPECT_EQ(with("256", "-1"), "a.json: 'eod' is -1, less than 0");
-  EXPECT_EQ(with("true", "1"), "a.json: 'append_eod' is not true or false");
-  EXPECT_EQ(with("corpus\":1", "corpus\":2"), "a.json: has format 2; known is 1");
-  EXPECT_EQ(with("[\"text\"", "[7"), "a.json: 'json_keys' has an element that is not text");
+  EXPECT_EQ(with("\"vocabulary\":300,", ""),
+            "a.json: vocabulary is missing; expected a whole number from 1 to 2147483647");
+  EXPECT_EQ(with("300", "\"300\""),
+            "a.json: vocabulary is \"300\"; expected a whole number from 1 to 2147483647");
+  EXPECT_EQ(with("300", "0"),
+            "a.json: vocabulary is 0; expected a whole number from 1 to 2147483647");
+  EXPECT_EQ(with("256", "-1"), "a.json: eod is -1; expected a whole number from 0 on");
+  EXPECT_EQ(with("true", "1"), "a.json: append_eod is 1; expected true or false");
+  EXPECT_EQ(with("corpus\":1", "corpus\":2"),
+            "a.json: trireme_corpus is 2, but this version of trireme reads 1");
+  EXPECT_EQ(with("[\"text\"", "[7"), "a.json: json_keys[0] is 7; expected a text");
   EXPECT_EQ(with("}", ""), "a.json: this is not JSON at byte 209: it ends too early");
   EXPECT_THAT(with("\"tokens\":100", "\"tokens\":99"),
               HasSubstr("a.json: is of 1 documents with 99 tokens, but a.bin has 1 with 100"));

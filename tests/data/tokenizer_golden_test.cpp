@@ -7,7 +7,7 @@
 
 #include "trireme/data/tokenizer.h"
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 #include "runtime/data/prepare/encoder.h"
 #include "tests/support/scratch_directory.h"
 

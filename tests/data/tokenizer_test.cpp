@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 #include "tests/data/tokenizer/small_tokenizer.h"
 #include "tests/support/scratch_directory.h"
 

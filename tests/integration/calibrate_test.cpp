@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 #include "runtime/planner/profile_json.h"
 #include "tests/support/as_one_line.h"
 #include "tests/support/process.h"

@@ -8,7 +8,7 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 #include "runtime/core/show_bytes.h"
 #include "tests/support/as_one_line.h"
 #include "tests/support/process.h"

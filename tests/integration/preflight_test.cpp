@@ -133,7 +133,8 @@ TEST_F(Preflight, RefusesWhatCannotRunWithOneLineEach) {
   EXPECT_THAT(outcome.output, HasSubstr("--mpirun 'nothing': there is no such program\n"));
   EXPECT_THAT(outcome.output, HasSubstr("--nodes 3: there are 1 hosts\n"));
   EXPECT_THAT(outcome.output, HasSubstr("report.json: there is no directory "));
-  EXPECT_THAT(outcome.output, HasSubstr("other.json: a preflight's report lacks \"pairs\"\n"));
+  EXPECT_THAT(outcome.output,
+              HasSubstr("other.json: a preflight's report: pairs is missing; expected a list\n"));
 }
 
 TEST_F(Preflight, RefusesAListWithoutAHost) {

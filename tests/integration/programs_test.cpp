@@ -18,7 +18,7 @@
 #include "trireme/data/inspect.h"
 #include "trireme/data/token_file.h"
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 #include "runtime/core/show_bytes.h"
 #include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"

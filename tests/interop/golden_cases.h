@@ -17,7 +17,7 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 
 namespace trireme::test {
 

@@ -269,7 +269,7 @@ const Broken broken[] = {
     {with(with(llama_31, "num_attention_heads", "30"), "head_dim", "128"),
      {"num_key_value_heads 8 does not divide num_attention_heads 30"}},
     {with(gpt2, "n_head", "7"), {"n_embd 768 does not divide by n_head 7"}},
-    {with(llama_31, "max_position_embeddings", "null"), {"max_position_embeddings is missing"}},
+    {with(llama_31, "max_position_embeddings", "null"), {"max_position_embeddings is null"}},
     {with(llama_31, "tie_word_embeddings", "1"), {"tie_word_embeddings is 1", "true or false"}},
     {with(llama_31, "hidden_act", "\"relu2\""), {"hidden_act is \"relu2\"; trireme has silu"}},
     {with(gpt2, "activation_function", "\"silu\""), {"activation_function is \"silu\""}},

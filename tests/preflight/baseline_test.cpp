@@ -52,10 +52,11 @@ std::string text_of(const std::vector<Node>& nodes) { return to_text(to_json(Rep
 
 TEST(PreflightBaseline, IsRefusedWhereItIsNoReport) {
   EXPECT_THAT(refusal(""), testing::Not(IsEmpty()));
-  EXPECT_THAT(refusal("[1]"), HasSubstr("lacks \"nodes\""));
-  EXPECT_THAT(refusal("{\"nodes\":{},\"pairs\":[]}"), HasSubstr("\"nodes\""));
-  EXPECT_THAT(refusal("{\"format\":2,\"nodes\":[],\"pairs\":[]}"),
-              HasSubstr("of format 2, but this version of trireme reads 1"));
+  EXPECT_THAT(refusal("[1]"), HasSubstr("this is [1]; expected an object"));
+  EXPECT_THAT(refusal("{\"nodes\":{},\"pairs\":[]}"), HasSubstr("nodes is {}; expected a list"));
+  EXPECT_THAT(
+      refusal("{\"format\":2,\"nodes\":[],\"pairs\":[]}"),
+      HasSubstr("format is 2; expected a format that this version of trireme reads, 0 or 1"));
   EXPECT_THAT(refusal(text_of({node("n1")})), IsEmpty());
   for (const char* path : {"/nowhere/report.json", "/"})
     EXPECT_THROW(read_baseline(path, {"n1"}), Error) << path;

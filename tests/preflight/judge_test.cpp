@@ -214,7 +214,7 @@ TEST(PreflightReport, IsReadBackAndRefusedWithTheMissingName) {
     report_of(parse_json("{\"nodes\":[]}"));
     FAIL();
   } catch (const std::exception& error) {
-    EXPECT_THAT(error.what(), HasSubstr("lacks \"pairs\""));
+    EXPECT_THAT(error.what(), HasSubstr("pairs is missing"));
   }
 }
 

@@ -146,25 +146,31 @@ TEST(Manifest, OfTheWrongFormIsRefusedWithItsPlace) {
   };
   EXPECT_EQ(refused("\"created\"", "\"created\""), "");
   EXPECT_EQ(refused("\"step\":120", "\"step\":-1"),
-            "step is -1, should be 0 to 1152921504606846976");
-  EXPECT_EQ(refused("\"step\":120", "\"step\":1.0"), "step should be an integer");
-  EXPECT_EQ(refused("\"step\":120,", ""), "the manifest has no step");
-  EXPECT_EQ(refused("\"step\":120", "\"step\":99999999999999999999"), "step should be an integer");
+            "the manifest: step is -1; expected a whole number from 0 to 1152921504606846976");
+  EXPECT_EQ(refused("\"step\":120", "\"step\":1.5"),
+            "the manifest: step is 1.5; expected a whole number from 0 to 1152921504606846976");
+  EXPECT_EQ(refused("\"step\":120,", ""),
+            "the manifest: step is missing; expected a whole number from 0 to 1152921504606846976");
+  EXPECT_EQ(refused("\"step\":120", "\"step\":99999999999999999999"),
+            "the manifest: step is 1e+20; expected a whole number from 0 to 1152921504606846976");
   EXPECT_EQ(refused("\"step\":120", "\"step\":9999999999999999999"),
             "the number 9999999999999999999 is too large");
   EXPECT_EQ(refused("\"step\":120", "\"step\":120,\"step\":121"), "two members are called step");
   EXPECT_EQ(refused("\"format\":1", "\"format\":2"),
-            "the manifest has format 2, but this version of trireme reads 1");
-  EXPECT_EQ(refused("\"offset\":512", "\"offset\":\"512\""),
-            "tensors[0].pieces[1].offset should be an integer");
-  EXPECT_EQ(refused("\"file\":1", "\"file\":3"),
-            "tensors[0].pieces[1] lies in file 3, but there are 3 files");
-  EXPECT_EQ(refused("\"size\":[5,2]", "\"size\":[5,2,1,1,1,1,1]"),
-            "tensors[0].pieces[1].size has more than 6 dims");
+            "the manifest: format is 2, but this version of trireme reads 1");
+  EXPECT_EQ(
+      refused("\"offset\":512", "\"offset\":\"512\""),
+      "the manifest: tensors[0].pieces[1].offset is \"512\"; expected a whole number from 0 to "
+      "1152921504606846976");
+  EXPECT_EQ(refused("\"file\":1", "\"file\":3"), "a piece of parameters/wte lies in file 3 of 3");
+  EXPECT_EQ(
+      refused("\"size\":[5,2]", "\"size\":[5,2,1,1,1,1,1]"),
+      "the manifest: tensors[0].pieces[1].size is [5,2,1,1,1,1,1]; expected a list of at most 6");
   EXPECT_EQ(refused("\"f32\"", "\"f31\""),
-            "tensors[0].dtype is \"f31\", which is no type of this version");
+            "the manifest: tensors[0].dtype is \"f31\"; expected a type of this version");
   EXPECT_EQ(refused("0000000000000001", "000000000000000g"),
-            "files[0].blocks[1] should be 32 hexadecimal digits");
+            "the manifest: files[0].blocks[1] is \"000000000000000gffffffffffffffff\"; expected 32 "
+            "hexadecimal digits");
   EXPECT_THAT(refused("\"layout\":", "\"layout\""), HasSubstr("this is not JSON at byte"));
 }
 

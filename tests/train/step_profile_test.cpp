@@ -10,7 +10,7 @@
 #include "trireme/kernels/device.h"
 #include "trireme/train/trainer.h"
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 #include "tests/support/host_stream.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/train/two_blocks.h"

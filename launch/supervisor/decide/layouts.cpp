@@ -1,49 +1,38 @@
 #include "launch/supervisor/decide/layouts.h"
 
 #include <algorithm>
-#include <sstream>
+#include <map>
 
 #include <fmt/format.h>
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json_record.h"
 
 namespace trireme::supervisor {
-namespace {
-
-template <class T>
-T member(const Json& json, const char* key) {
-  const Json* found = json.find(key);
-  const T* typed = found == nullptr ? nullptr : std::get_if<T>(&found->value);
-  return typed == nullptr ? T() : *typed;
+/// A line of --check-layout.
+void describe(RecordOf<Layout> auto& layout, auto& member) {
+  member("ranks", layout.ranks);
+  member("legal", layout.legal);
+  member.optional("data", layout.data);
+  member.optional("pipeline", layout.pipeline);
+  member.optional("tensor", layout.tensor);
+  member.optional("rank_bytes", layout.rank_bytes);
+  std::map<std::string, std::string> options;
+  member.optional("configuration", options);
+  layout.planned = options["--plan"] == "auto";
+  std::vector<std::string> problems;
+  member.optional("problems", problems);
+  if (!problems.empty()) layout.problem = problems.front();
 }
-
-}  // namespace
 
 std::string Layout::text() const { return fmt::format("pp{} dp{} tp{}", pipeline, data, tensor); }
 
 std::vector<Layout> parse_layouts(const std::string& lines) {
-  std::vector<Layout> layouts;
-  std::istringstream in(lines);
-  for (std::string line; std::getline(in, line);) try {
-      const Json json = parse_json(line);
-      Layout layout;
-      layout.ranks = member<Index>(json, "ranks");
-      layout.legal = member<bool>(json, "legal");
-      layout.data = member<Index>(json, "data");
-      layout.pipeline = member<Index>(json, "pipeline");
-      layout.tensor = member<Index>(json, "tensor");
-      layout.rank_bytes = member<Index>(json, "rank_bytes");
-      if (const Json* options = json.find("configuration"))
-        layout.planned = member<std::string>(*options, "--plan") == "auto";
-      const auto problems = member<Json::Array>(json, "problems");
-      const auto* first = problems.empty() ? nullptr : std::get_if<std::string>(&problems[0].value);
-      layout.problem = first == nullptr ? "" : *first;
-      const bool sound = !layout.legal || layout.data * layout.unit() == layout.ranks;
-      if (layout.ranks > 0 && sound) layouts.push_back(layout);
-    } catch (const Error&) {  // something else that the program prints
-    }
+  std::vector<Layout> layouts = records_in<Layout>(lines);  // the program may print others
+  std::erase_if(layouts, [](const Layout& each) {
+    return each.ranks <= 0 || (each.legal && each.data * each.unit() != each.ranks);
+  });
   return layouts;
 }
 

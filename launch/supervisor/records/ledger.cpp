@@ -1,7 +1,6 @@
 #include "launch/supervisor/records/ledger.h"
 
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <ctime>
 
@@ -14,6 +13,7 @@
 #include "trireme/options/command_line.h"
 
 #include "runtime/core/files/plain_file.h"
+#include "runtime/core/json/json_record.h"
 #include "runtime/core/parse_number.h"
 #include "runtime/core/require_call.h"
 
@@ -21,16 +21,6 @@ namespace trireme::supervisor {
 namespace {
 
 const std::string bytes_member = "_bytes";
-
-/// Adds the name of a file or program. A name with bytes that are not UTF-8, which JSON cannot
-/// hold, is there in hexadecimal digits as well.
-void add_name(Json::Object& all, const std::string& key, const std::string& name) {
-  all.emplace_back(key, name);
-  if (std::get<std::string>(parse_json(to_text(Json(name))).value) == name) return;
-  std::string digits;
-  for (const char c : name) digits += fmt::format("{:02x}", static_cast<unsigned char>(c));
-  all.emplace_back(key + bytes_member, std::move(digits));
-}
 
 /// Empty where these are no such digits.
 std::string bytes_of(std::string_view digits) {
@@ -43,131 +33,169 @@ std::string bytes_of(std::string_view digits) {
   return digits.empty() ? bytes : "";
 }
 
-/// The members of one object; what is missing or of another type keeps its default.
-class Members {
- public:
-  explicit Members(const Json& json) : json_(json) {}
+/// Returns the bytes in hexadecimal digits, or nothing where they are UTF-8, which JSON can hold.
+std::string digits_of(const std::string& bytes) {
+  if (std::get<std::string>(parse_json(to_text(Json(bytes))).value) == bytes) return "";
+  std::string digits;
+  for (const char c : bytes) digits += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return digits;
+}
 
-  bool has(const char* key) const { return json_.find(key) != nullptr; }
-  /// Throws: Error where it is more than any count of a run, with which nothing can be reckoned.
-  Index whole(const char* key) const {
-    const Index value = get<Index>(key);
-    require(-most_count <= value && value <= most_count, key, " is ", value);
-    return value;
-  }
-  /// The number of an attempt.
-  Index attempt() const {
-    const Index number = whole("attempt");
-    require(number >= 0, "attempt is ", number);
-    return number;
-  }
-  bool flag(const char* key) const { return get<bool>(key); }
-  std::string text(const char* key) const { return get<std::string>(key); }
-  /// What add_name() has added.
-  std::string name(const char* key) const {
-    const std::string bytes = bytes_of(text((key + bytes_member).c_str()));
-    return bytes.empty() ? text(key) : bytes;
-  }
-  Index date(const char* key) const { return date_of(text(key)); }
-  /// Seconds, or a number of GPUs. Throws: as whole().
-  double real(const char* key) const {
-    const double value = number(key);
-    require(std::abs(value) <= static_cast<double>(most_count), key, " is ", value);
-    return value;
-  }
-  double number(const char* key) const {
-    const Json* found = json_.find(key);
-    if (found != nullptr && std::holds_alternative<Index>(found->value))
-      return static_cast<double>(std::get<Index>(found->value));
-    return get<double>(key);
-  }
-  std::vector<std::string> texts(const char* key) const {
-    std::vector<std::string> all;
-    for (const Json& each : get<Json::Array>(key))
-      if (const auto* text = std::get_if<std::string>(&each.value)) all.push_back(*text);
-    return all;
-  }
-  std::optional<SaveRule> saves() const {
-    if (has("save_steps")) return SaveRule{.steps = whole("save_steps")};
-    if (has("save_seconds")) return SaveRule{.seconds = real("save_seconds")};
-    return std::nullopt;
-  }
-  std::vector<Blame> blame(const char* key) const {
-    std::vector<Blame> all;
-    for (const Json& each : get<Json::Array>(key)) {
-      const Members members(each);
-      all.push_back({members.text("host"), members.whole("points"), members.text("why")});
-    }
-    return all;
-  }
+/// A number of a run. With more than most_count nothing can be reckoned.
+auto count(auto& number) { return within(number, -most_count, most_count); }
+auto seconds(auto& number) {
+  constexpr auto most = static_cast<double>(most_count);
+  return within(number, -most, most);
+}
+auto attempt(auto& number) { return within(number, 0, most_count); }
+auto date(auto& at) {
+  return converted(
+      at, date_text, [](const std::string& text) { return std::optional(date_of(text)); },
+      "a date");
+}
 
- private:
-  template <class T>
-  T get(const char* key) const {
-    const Json* found = json_.find(key);
-    const T* typed = found == nullptr ? nullptr : std::get_if<T>(&found->value);
-    return typed == nullptr ? T() : *typed;
+/// The name of a file or program. One with bytes that JSON cannot hold has a second member.
+void name_with_bytes(const std::string& key, auto& name, auto& member) {
+  std::string digits = digits_of(name);
+  member.optional(key, name);
+  member.when(!digits.empty(), key + bytes_member, digits);
+  if constexpr (!std::decay_t<decltype(member)>::writes)
+    if (std::string bytes = bytes_of(digits); !bytes.empty()) name = std::move(bytes);
+}
+
+}  // namespace
+
+// A line of an older version lacks members, which keep their defaults.
+
+void describe(RecordOf<SupervisionBegan> auto& line, auto& member) {
+  member.optional("supervisor", count(line.pid));
+  member.optional("began", date(line.at));
+  member.optional("host", line.host);
+  member.optional("run", line.run);
+  name_with_bytes("program", line.program, member);
+  member.optional("quarantine_s", count(line.quarantine_s));
+  name_with_bytes("metrics", line.metrics, member);
+  member.optional("ckpt_step", line.ckpt_step);
+  member.optional("format", count(line.format));
+  member.optional("version", line.version);
+}
+
+void describe(RecordOf<SupervisionEnded> auto& line, auto& member) {
+  Index pid = ::getpid();
+  member.optional("supervisor", pid);
+  member.optional("ended", date(line.at));
+  member.optional("code", count(line.code));
+  member.optional("why", line.why);
+}
+
+void describe(RecordOf<AttemptBegan> auto& line, auto& member) {
+  member.optional("attempt", attempt(line.attempt));
+  member.optional("began", date(line.at));
+  member.optional("nodes", line.nodes);
+  member.optional("ranks", count(line.ranks));
+  member.optional("spares", count(line.spares));
+  member.optional("resumed", count(line.resumed));
+  member.optional("waited_s", seconds(line.waited_s));
+  member.optional("layout", line.layout);
+  member.optional("fewer", line.fewer);
+  member.optional("slots", count(line.slots));
+  member.optional("no_hosts_s", seconds(line.no_hosts_s));
+  member.optional("preflight_s", seconds(line.preflight_s));
+  member.optional("went_back", line.went_back);
+  SaveRule by_steps = line.saves.value_or(SaveRule{}), by_time = by_steps;
+  member.when(by_steps.steps > 0, "save_steps", count(by_steps.steps));
+  member.when(line.saves && by_time.steps == 0, "save_seconds", seconds(by_time.seconds));
+  if constexpr (!std::decay_t<decltype(member)>::writes) {
+    if (member.has("save_steps"))
+      line.saves = by_steps;
+    else if (member.has("save_seconds"))
+      line.saves = by_time;
   }
+}
 
-  const Json& json_;
-};
+void describe(RecordOf<Blame> auto& blame, auto& member) {
+  member("host", blame.host);
+  member("points", count(blame.points));
+  member("why", blame.why);
+}
 
-/// Returns whether the object is a line of a ledger.
+void describe(RecordOf<AttemptEnded> auto& line, auto& member) {
+  member.optional("attempt", attempt(line.attempt));
+  member.optional("ended", date(line.at));
+  member.optional("last_step", count(line.last_step));
+  member.optional("durable", count(line.durable));
+  member.optional("code", count(line.code));
+  member.optional("cause", line.cause);
+  member.optional("signature", line.signature);
+  member.optional("error", line.error);
+  member.optional("blame", line.blame);
+  member.optional("wall_s", seconds(line.wall_s));
+  member.optional("start_s", seconds(line.start_s));
+  member.optional("useful_s", seconds(line.useful_s));
+  member.optional("lost_s", seconds(line.lost_s));
+  member.optional("stall_s", seconds(line.stall_s));
+  member.optional("detect_s", seconds(line.detect_s));
+  member.optional("save_s", seconds(line.save_s));
+  member.optional("first_step", count(line.first_step));
+  member.optional("saves", count(line.saves));
+  member.optional("save_interval", seconds(line.save_interval));
+  member.when(line.gpus_per_rank >= 0, "gpus_per_rank", seconds(line.gpus_per_rank));
+  member.when(line.started.step >= 0, "started", count(line.started.step));
+  member.when(line.started.step >= 0, "tier", line.started.tier);
+  member.when(line.clean.has_value(), "clean", count(line.clean));
+  member.optional("slow", line.slow);
+}
+
+void describe(RecordOf<Release> auto& line, auto& member) {
+  member("released", line.host);
+  member.optional("at", date(line.at));
+}
+
+void describe(RecordOf<LossSpike> auto& line, auto& member) {
+  member("loss_spike", count(line.step));
+  member.optional("attempt", count(line.attempt));
+  member.optional("at", date(line.at));
+  member.optional("loss", line.loss);
+}
+
+void describe(RecordOf<Leave> auto& line, auto& member) {
+  member("leave", line.host);
+  member.optional("at", date(line.at));
+  member.optional("why", line.why);
+  member.optional("slow", line.slow);
+}
+
+void describe(RecordOf<Fault> auto& line, auto& member) {
+  member("fault", line.kind);
+  member.optional("victim", line.victim);
+  member.optional("attempt", count(line.attempt));
+  member.optional("at", date(line.at));
+}
+
+namespace {
+
+/// Returns whether the object is a line of a ledger. Throws: Error where a member of it is wrong.
 bool add(History& history, const Json& json) {
-  const Members line(json);
-  const bool begins = json.find("began") != nullptr;
-  const bool ends = json.find("ended") != nullptr;
-  if (json.find("attempt") != nullptr && begins) {
-    history.add(AttemptBegan{line.attempt(), line.date("began"), line.texts("nodes"),
-                             line.whole("ranks"), line.whole("spares"), line.whole("resumed"),
-                             line.real("waited_s"), line.text("layout"), line.flag("fewer"),
-                             line.whole("slots"), line.real("no_hosts_s"), line.real("preflight_s"),
-                             line.flag("went_back"), line.saves()});
-  } else if (json.find("attempt") != nullptr && ends) {
-    history.add(
-        AttemptEnded{line.attempt(),
-                     line.date("ended"),
-                     line.whole("code"),
-                     line.text("cause"),
-                     line.text("signature"),
-                     line.text("error"),
-                     line.blame("blame"),
-                     line.whole("last_step"),
-                     line.whole("durable"),
-                     line.real("wall_s"),
-                     line.real("start_s"),
-                     line.real("useful_s"),
-                     line.real("lost_s"),
-                     line.real("stall_s"),
-                     line.real("detect_s"),
-                     line.has("gpus_per_rank") ? line.real("gpus_per_rank") : -1,
-                     line.real("save_s"),
-                     line.whole("first_step"),
-                     line.texts("slow"),
-                     line.whole("saves"),
-                     line.real("save_interval"),
-                     {line.has("started") ? line.whole("started") : -1, line.text("tier")},
-                     line.has("clean") ? std::optional(line.whole("clean")) : std::nullopt});
-  } else if (json.find("supervisor") != nullptr && begins) {
-    history.add(SupervisionBegan{line.date("began"), line.whole("supervisor"), line.text("host"),
-                                 line.text("run"), line.name("program"), line.whole("quarantine_s"),
-                                 line.name("metrics"), line.text("ckpt_step"), line.whole("format"),
-                                 line.text("version")});
-  } else if (json.find("supervisor") != nullptr && ends) {
-    history.add(SupervisionEnded{line.date("ended"), line.whole("code"), line.text("why")});
-  } else if (json.find("released") != nullptr) {
-    history.add(Release{line.text("released"), line.date("at"), 0});
-  } else if (json.find("leave") != nullptr) {
-    history.add(Leave{line.text("leave"), line.date("at"), line.text("why"), line.flag("slow")});
-  } else if (json.find("fault") != nullptr) {
-    history.add(
-        Fault{line.whole("attempt"), line.date("at"), line.text("fault"), line.text("victim")});
-  } else if (json.find("loss_spike") != nullptr) {
-    history.add(LossSpike{line.whole("attempt"), line.date("at"), line.whole("loss_spike"),
-                          line.number("loss")});
-  } else {
+  const auto has = [&](const char* key) { return json.find(key) != nullptr; };
+  const auto add_as = [&]<class Line>() { history.add(from_json<Line>(json)); };
+  if (has("attempt") && has("began"))
+    add_as.operator()<AttemptBegan>();
+  else if (has("attempt") && has("ended"))
+    add_as.operator()<AttemptEnded>();
+  else if (has("supervisor") && has("began"))
+    add_as.operator()<SupervisionBegan>();
+  else if (has("supervisor") && has("ended"))
+    add_as.operator()<SupervisionEnded>();
+  else if (has("released"))
+    add_as.operator()<Release>();
+  else if (has("leave"))
+    add_as.operator()<Leave>();
+  else if (has("fault"))
+    add_as.operator()<Fault>();
+  else if (has("loss_spike"))
+    add_as.operator()<LossSpike>();
+  else
     return false;
-  }
   return true;
 }
 
@@ -190,101 +218,18 @@ bool is_failure(const std::string& cause) {
 }
 
 Json to_json(const SupervisionBegan& line) {
-  Json::Object all{{"supervisor", line.pid},
-                   {"began", date_text(line.at)},
-                   {"host", line.host},
-                   {"run", line.run}};
-  add_name(all, "program", line.program);
-  all.emplace_back("quarantine_s", line.quarantine_s);
-  add_name(all, "metrics", line.metrics);
-  all.emplace_back("ckpt_step", line.ckpt_step);
-  all.emplace_back("format", ledger_format);
-  all.emplace_back("version", version());
-  return all;
+  SupervisionBegan now = line;
+  now.format = ledger_format;
+  now.version = version();
+  return trireme::to_json(now);
 }
-
-Json to_json(const SupervisionEnded& line) {
-  return Json::Object{{"supervisor", Index{::getpid()}},
-                      {"ended", date_text(line.at)},
-                      {"code", line.code},
-                      {"why", line.why}};
-}
-
-Json to_json(const AttemptBegan& line) {
-  Json::Object all{{"attempt", line.attempt},
-                   {"began", date_text(line.at)},
-                   {"nodes", Json::Array(line.nodes.begin(), line.nodes.end())},
-                   {"ranks", line.ranks},
-                   {"spares", line.spares},
-                   {"resumed", line.resumed},
-                   {"waited_s", line.waited_s},
-                   {"layout", line.layout},
-                   {"fewer", line.fewer},
-                   {"slots", line.slots},
-                   {"no_hosts_s", line.no_hosts_s},
-                   {"preflight_s", line.preflight_s},
-                   {"went_back", line.went_back}};
-  if (line.saves && line.saves->steps > 0) all.emplace_back("save_steps", line.saves->steps);
-  if (line.saves && line.saves->steps == 0) all.emplace_back("save_seconds", line.saves->seconds);
-  return all;
-}
-
-Json to_json(const AttemptEnded& line) {
-  Json::Array blame;
-  for (const Blame& each : line.blame)
-    blame.emplace_back(
-        Json::Object{{"host", each.host}, {"points", each.points}, {"why", each.why}});
-  Json::Object all{{"attempt", line.attempt},
-                   {"ended", date_text(line.at)},
-                   {"last_step", line.last_step},
-                   {"durable", line.durable},
-                   {"code", line.code},
-                   {"cause", line.cause},
-                   {"signature", line.signature},
-                   {"error", line.error},
-                   {"blame", std::move(blame)},
-                   {"wall_s", line.wall_s},
-                   {"start_s", line.start_s},
-                   {"useful_s", line.useful_s},
-                   {"lost_s", line.lost_s},
-                   {"stall_s", line.stall_s},
-                   {"detect_s", line.detect_s},
-                   {"save_s", line.save_s},
-                   {"first_step", line.first_step},
-                   {"saves", line.saves},
-                   {"save_interval", line.save_interval}};
-  if (line.gpus_per_rank >= 0) all.emplace_back("gpus_per_rank", line.gpus_per_rank);
-  if (line.started.step >= 0) {
-    all.emplace_back("started", line.started.step);
-    all.emplace_back("tier", line.started.tier);
-  }
-  if (line.clean) all.emplace_back("clean", *line.clean);
-  all.emplace_back("slow", Json::Array(line.slow.begin(), line.slow.end()));
-  return all;
-}
-
-Json to_json(const Release& line) {
-  return Json::Object{{"released", line.host}, {"at", date_text(line.at)}};
-}
-
-Json to_json(const LossSpike& line) {
-  return Json::Object{{"loss_spike", line.step},
-                      {"attempt", line.attempt},
-                      {"at", date_text(line.at)},
-                      {"loss", line.loss}};
-}
-
-Json to_json(const Leave& line) {
-  return Json::Object{
-      {"leave", line.host}, {"at", date_text(line.at)}, {"why", line.why}, {"slow", line.slow}};
-}
-
-Json to_json(const Fault& line) {
-  return Json::Object{{"fault", line.kind},
-                      {"victim", line.victim},
-                      {"attempt", line.attempt},
-                      {"at", date_text(line.at)}};
-}
+Json to_json(const SupervisionEnded& line) { return trireme::to_json(line); }
+Json to_json(const AttemptBegan& line) { return trireme::to_json(line); }
+Json to_json(const AttemptEnded& line) { return trireme::to_json(line); }
+Json to_json(const Release& line) { return trireme::to_json(line); }
+Json to_json(const Leave& line) { return trireme::to_json(line); }
+Json to_json(const Fault& line) { return trireme::to_json(line); }
+Json to_json(const LossSpike& line) { return trireme::to_json(line); }
 
 std::string History::metrics_in(const std::string& run_directory) const {
   return metrics.empty() ? run_directory + "/metrics.jsonl" : metrics;

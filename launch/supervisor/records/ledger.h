@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 
 namespace trireme::supervisor {
 

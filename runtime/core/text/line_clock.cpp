@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "trireme/core/error.h"
+
 namespace trireme {
 namespace {
 
@@ -22,7 +24,7 @@ std::string day_of(std::time_t seconds) { return local_time(seconds, "%Y-%m-%d")
 std::string LineClock::stamp(std::time_t seconds) {
   const std::string day = day_of(seconds);
   const bool is_new = std::exchange(day_, day) != day;
-  return "[" + (is_new ? day + " " : "") + time_of_day(seconds) + "]";
+  return str("[", is_new ? day + " " : "", time_of_day(seconds), "]");
 }
 
 }  // namespace trireme

@@ -9,7 +9,7 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json_record.h"
 #include "runtime/core/require_call.h"
 #include "runtime/data/data_file.h"
 
@@ -40,70 +40,32 @@ std::optional<Json> json_of(const std::string& path) {
   }
 }
 
-/// Members by name and type; what is wrong names the file.
-class Members {
- public:
-  Members(const std::string& path, const Json& json) : path_(path), json_(json) {}
-
-  template <class T>
-  const T& get(const char* name, const char* kind) const {
-    const Json* found = json_.find(name);
-    require(found != nullptr, path_, ": has no member '", name, "'");
-    const T* value = std::get_if<T>(&found->value);
-    require(value != nullptr, path_, ": '", name, "' is not ", kind);
-    return *value;
-  }
-  Index count(const char* name) const {
-    const Index value = get<Index>(name, "a whole number");
-    require(value >= 0, path_, ": '", name, "' is ", value, ", less than 0");
-    return value;
-  }
-  std::optional<Index> token(const char* name) const {
-    const Json* found = json_.find(name);
-    if (found != nullptr && std::holds_alternative<std::nullptr_t>(found->value))
-      return std::nullopt;
-    return count(name);
-  }
-  bool flag(const char* name) const { return get<bool>(name, "true or false"); }
-  std::vector<std::string> texts(const char* name) const {
-    std::vector<std::string> all;
-    for (const Json& each : get<Json::Array>(name, "an array")) {
-      const auto* text = std::get_if<std::string>(&each.value);
-      require(text != nullptr, path_, ": '", name, "' has an element that is not text");
-      all.push_back(*text);
-    }
-    return all;
-  }
-
- private:
-  const std::string& path_;
-  const Json& json_;
-};
-
-Json json_of(const std::optional<Index>& token) { return token ? Json(*token) : Json(); }
-
 }  // namespace
+
+void describe(RecordOf<Sidecar> auto& s, auto& member) {
+  constexpr Index most_tokens = std::numeric_limits<std::int32_t>::max();
+  const auto count = [](auto& number) {
+    return within(number, 0, std::numeric_limits<Index>::max());
+  };
+  member.constant(format_member, format);
+  member("tokenizer", s.tokenizer);
+  member("vocabulary", within(s.vocabulary, 1, most_tokens));
+  member("bos", count(s.bos));
+  member("eod", count(s.eod));
+  member("documents", count(s.documents));
+  member("tokens", count(s.tokens));
+  member("text_bytes", count(s.text_bytes));
+  member("empty_documents", count(s.empty_documents));
+  member("prepend_bos", s.prepend_bos);
+  member("append_eod", s.append_eod);
+  member("json_keys", s.json_keys);
+}
 
 namespace data {
 
 std::string sidecar_path(const std::string& prefix) { return prefix + ".json"; }
 
-std::string text_of(const Sidecar& s) {
-  Json::Array keys(s.json_keys.begin(), s.json_keys.end());
-  return to_text(Json::Object{{format_member, format},
-                              {"tokenizer", s.tokenizer},
-                              {"vocabulary", s.vocabulary},
-                              {"bos", json_of(s.bos)},
-                              {"eod", json_of(s.eod)},
-                              {"documents", s.documents},
-                              {"tokens", s.tokens},
-                              {"text_bytes", s.text_bytes},
-                              {"empty_documents", s.empty_documents},
-                              {"prepend_bos", s.prepend_bos},
-                              {"append_eod", s.append_eod},
-                              {"json_keys", std::move(keys)}}) +
-         "\n";
-}
+std::string text_of(const Sidecar& sidecar) { return to_text(to_json(sidecar)) + "\n"; }
 
 bool is_taken(const std::string& path) {
   std::error_code ignored;
@@ -132,25 +94,7 @@ std::optional<Sidecar> read_sidecar(const std::string& prefix) {
   const std::string path = sidecar_path(prefix);
   const std::optional<Json> json = json_of(path);
   if (!json) return std::nullopt;
-  const Members members(path, *json);
-  const Index found = members.count(format_member);
-  require(found == format, path, ": has format ", found, "; known is ", format);
-  Sidecar s;
-  s.tokenizer = members.get<std::string>("tokenizer", "text");
-  s.vocabulary = members.count("vocabulary");
-  constexpr Index most_tokens = std::numeric_limits<std::int32_t>::max();
-  require(1 <= s.vocabulary && s.vocabulary <= most_tokens, path, ": 'vocabulary' is ",
-          s.vocabulary, "; expected 1 to ", most_tokens);
-  s.bos = members.token("bos");
-  s.eod = members.token("eod");
-  s.documents = members.count("documents");
-  s.tokens = members.count("tokens");
-  s.text_bytes = members.count("text_bytes");
-  s.empty_documents = members.count("empty_documents");
-  s.prepend_bos = members.flag("prepend_bos");
-  s.append_eod = members.flag("append_eod");
-  s.json_keys = members.texts("json_keys");
-  return s;
+  return from_json<Sidecar>(*json, path);
 }
 
 std::optional<Sidecar> read_sidecar(const TokenFile& file) {

@@ -5,8 +5,8 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/json.h"
-#include "runtime/core/json/json_keys.h"
+#include "runtime/core/json/json.h"
+#include "runtime/core/json/json_record.h"
 #include "runtime/data/data_file.h"
 #include "runtime/data/tokenizer/tokenizer_definition.h"
 #include "runtime/data/tokenizer/tokenizer_steps.h"
@@ -33,23 +33,16 @@ class Reader {
   explicit Reader(const Json& json) : json_(json) {}
 
   TokenizerDefinition read() {
-    JsonKeys keys(json_, "", problems_);
+    JsonReader keys(json_, "", problems_);
     for (const char* unused : {"version", "truncation", "padding"}) keys.find(unused);
-    const Json none, *model = keys.find("model");
-    const auto part = [&](const char* key) {
-      const Json* found = keys.find(key);
-      return found ? found : &none;
-    };
-    read_normalizer(*part("normalizer"), out_.normalizer, problems_);
-    read_pretokenizer(*part("pre_tokenizer"), out_.pretokenizer, problems_);
+    read_normalizer(keys, out_.normalizer, problems_);
+    read_pretokenizer(keys, out_.pretokenizer, problems_);
     out_.decoder.byte_level = has_alphabet(out_.normalizer) || has_alphabet(out_.pretokenizer);
-    read_decoder(*part("decoder"), out_.decoder, problems_);
-    read_post_processor(*part("post_processor"), problems_);
-    if (model == nullptr || !std::holds_alternative<Json::Object>(model->value))
-      problem("model is ", model ? shown(*model) : "missing", "; expected an object");
-    else
-      read_model(*model);
-    read_added(*part("added_tokens"));
+    read_decoder(keys, out_.decoder, problems_);
+    read_post_processor(keys, problems_);
+    if (!keys.has("model")) problem("model is missing; expected an object");
+    keys.inside("model", [&](JsonReader& model) { read_model(model); });
+    read_added(keys);
     if (problems_.empty()) settle_symbols();
     for (const std::string& key : keys.unread()) problem(key, " is not understood");
     refuse_problems();
@@ -70,18 +63,18 @@ class Reader {
     throw Error("cannot be used:" + all);
   }
 
-  void read_model(const Json& model) {
-    JsonKeys keys(model, "model.", problems_);
-    if (const std::string type = keys.word("type", "BPE"); type != "BPE")
+  void read_model(JsonReader& keys) {
+    if (!keys.check_object()) return;
+    if (const std::string type = keys.get_or<std::string>("type", "BPE"); type != "BPE")
       return problem("model.type is \"", type, "\"; understood is BPE");
     for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
-      if (const std::string text = keys.word(key, ""); !text.empty())
+      if (const std::string text = keys.get_or<std::string>(key, ""); !text.empty())
         problem("model.", key, " is \"", text, "\"; understood is none");
-    if (keys.real("dropout", 0) != 0) problem("model.dropout is not 0: tokens would be random");
-    unknown_ = keys.word("unk_token", "");
-    out_.fuse_unknown = keys.flag("fuse_unk", false);
-    out_.whole_words_first = keys.flag("ignore_merges", false);
-    out_.byte_fallback = keys.flag("byte_fallback", false);
+    if (keys.get_or("dropout", 0.0) != 0) problem("model.dropout is not 0: tokens would be random");
+    unknown_ = keys.get_or<std::string>("unk_token", "");
+    out_.fuse_unknown = keys.get_or("fuse_unk", false);
+    out_.whole_words_first = keys.get_or("ignore_merges", false);
+    out_.byte_fallback = keys.get_or("byte_fallback", false);
     read_vocabulary(keys.find("vocab"));
     read_merges(keys.find("merges"));
     for (const std::string& key : keys.unread()) keys.problem(key, " is not understood");
@@ -206,26 +199,23 @@ class Reader {
                                  " of the 243 bytes of UTF-8; the first is ", lacking.front());
   }
 
-  void read_added(const Json& json) {
-    if (std::holds_alternative<std::nullptr_t>(json.value)) return;
-    const auto* list = std::get_if<Json::Array>(&json.value);
-    if (!list) return problem("added_tokens is ", shown(json), "; expected a list");
-    for (const Json& token : *list)
+  void read_added(JsonReader& file) {
+    file.each("added_tokens", [&](JsonReader& token) {
       if (problems_.size() <= most_problems) read_added_token(token);
+    });
     std::sort(out_.added.begin(), out_.added.end(),
               [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
   }
-  void read_added_token(const Json& json) {
-    JsonKeys keys(json, "added_tokens: ", problems_);
-    const std::string content = keys.word("content", "");
+  void read_added_token(JsonReader& keys) {
+    const std::string content = keys.get_or<std::string>("content", "");
     const Json* id = keys.find("id");
     const Token* token = id ? token_of(*id) : nullptr;
-    const bool special = keys.flag("special", false), single = keys.flag("single_word", false);
-    const AddedToken added{token ? *token : 0, content, keys.flag("lstrip", false),
-                           keys.flag("rstrip", false), keys.flag("normalized", !special)};
+    const bool special = keys.get_or("special", false), single = keys.get_or("single_word", false);
+    const AddedToken added{token ? *token : 0, content, keys.get_or("lstrip", false),
+                           keys.get_or("rstrip", false), keys.get_or("normalized", !special)};
     for (const std::string& key : keys.unread()) keys.problem(key, " is not understood");
     if (content.empty() || !token)
-      return problem("added_tokens: ", shown(json), " lacks a content or an id below ",
+      return problem("added_tokens: ", shown(keys.json()), " lacks a content or an id below ",
                      token_limit);
     if (single)
       problem("added_tokens: single_word of \"", content, "\" is true; understood is false");

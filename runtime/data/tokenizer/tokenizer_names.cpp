@@ -6,8 +6,8 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/json.h"
-#include "runtime/core/json/json_keys.h"
+#include "runtime/core/json/json.h"
+#include "runtime/core/json/json_record.h"
 #include "runtime/core/parse_number.h"
 #include "runtime/data/data_file.h"
 
@@ -102,12 +102,12 @@ class EndFinder {
       if (const auto id = parse_number<Index>(number)) tokens[*id] = &token;
     for (const auto& [id, json] : tokens) {
       Problems ignored;
-      JsonKeys keys(*json, "", ignored);
-      const std::string content = keys.word("content", "");
+      JsonReader keys(*json, "", ignored);
+      const std::string content = keys.get_or<std::string>("content", "");
       if (content.empty() || find_token(definition_, content)) continue;
-      const bool special = keys.flag("special", false);
-      const Token given = add({0, content, keys.flag("lstrip", false), keys.flag("rstrip", false),
-                               keys.flag("normalized", !special)});
+      const bool special = keys.get_or("special", false);
+      const Token given = add({0, content, keys.get_or("lstrip", false),
+                               keys.get_or("rstrip", false), keys.get_or("normalized", !special)});
       warn(path(tokenizer_config), ": has the token \"", content,
            "\", which tokenizer.json lacks; ", "it is added as token ", given,
            ", as transformers does",

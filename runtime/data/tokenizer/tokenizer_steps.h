@@ -5,22 +5,24 @@
 #include <string>
 #include <vector>
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json_record.h"
 #include "runtime/data/tokenizer/tokenizer_definition.h"
 
 namespace trireme::data {
 
 using Problems = std::vector<std::string>;
 
-void read_normalizer(const Json& json, std::vector<NormalizerStep>& steps, Problems& problems);
+// `file` is the whole of a tokenizer.json.
+
+void read_normalizer(JsonReader& file, std::vector<NormalizerStep>& steps, Problems& problems);
 
 /// Each ByteLevel ends with a step `alphabet`.
-void read_pretokenizer(const Json& json, std::vector<PretokenizerStep>& steps, Problems& problems);
+void read_pretokenizer(JsonReader& file, std::vector<PretokenizerStep>& steps, Problems& problems);
 
 /// `decoder.byte_level` is there before.
-void read_decoder(const Json& json, Decoder& decoder, Problems& problems);
+void read_decoder(JsonReader& file, Decoder& decoder, Problems& problems);
 
 /// What it adds is of no concern; its kind must be known.
-void read_post_processor(const Json& json, Problems& problems);
+void read_post_processor(JsonReader& file, Problems& problems);
 
 }  // namespace trireme::data

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 #include "runtime/core/require_call.h"
 #include "runtime/job/layout/plan_layout.h"
 #include "runtime/options/field_names.h"

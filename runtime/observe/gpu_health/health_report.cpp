@@ -5,54 +5,28 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json_record.h"
 #include "runtime/observe/gpu_health/health_monitor.h"
 
 namespace trireme::observe {
 namespace {
 
-const std::string* text_in(const Json& json, std::string_view key) {
-  const Json* member = json.find(key);
-  return member == nullptr ? nullptr : std::get_if<std::string>(&member->value);
-}
-
-std::optional<HealthReport> parse_line(std::string_view line) {
-  Json json;
-  try {
-    json = parse_json(line);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-  const std::string *host = text_in(json, "host"), *action = text_in(json, "action"),
-                    *text = text_in(json, "text");
-  const Json* rank = json.find("rank");
-  const Index* number = rank == nullptr ? nullptr : std::get_if<Index>(&rank->value);
-  if (host == nullptr || action == nullptr || text == nullptr || number == nullptr)
-    return std::nullopt;
-  const auto known = health_action(*action);
-  if (!known) return std::nullopt;
-  return HealthReport{*host, static_cast<int>(*number), *known, *text};
-}
+constexpr HealthAction actions[] = {HealthAction::report, HealthAction::program,
+                                    HealthAction::leave, HealthAction::fatal};
 
 }  // namespace
 
-std::string to_line(const HealthReport& report) {
-  return to_text(Json(Json::Object{{"host", report.host},
-                                   {"rank", report.rank},
-                                   {"action", name(report.action)},
-                                   {"text", report.text}})) +
-         "\n";
+void describe(RecordOf<HealthReport> auto& report, auto& member) {
+  member("host", report.host);
+  member("rank", report.rank);
+  member("action", named(report.action, actions, "an action"));
+  member("text", report.text);
 }
 
+std::string to_line(const HealthReport& report) { return to_text(to_json(report)) + "\n"; }
+
 std::vector<HealthReport> parse_health_reports(std::string_view text) {
-  std::vector<HealthReport> reports;
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    if (const auto report = parse_line(text.substr(0, end))) reports.push_back(*report);
-    if (end == std::string_view::npos) break;
-    text.remove_prefix(end + 1);
-  }
-  return reports;
+  return records_in<HealthReport>(text);
 }
 
 bool append_health_report(const std::string& path, const HealthReport& report) {

@@ -69,12 +69,6 @@ constexpr HealthRule rules[] = {
 const char* name(HealthSign sign) { return sign_names[static_cast<std::size_t>(sign)]; }
 const char* name(HealthAction action) { return action_names[static_cast<std::size_t>(action)]; }
 
-std::optional<HealthAction> health_action(std::string_view name) {
-  for (std::size_t i = 0; i < action_names.size(); ++i)
-    if (name == action_names[i]) return static_cast<HealthAction>(i);
-  return std::nullopt;
-}
-
 std::span<const HealthRule> health_rules() { return rules; }
 
 const HealthRule& health_rule(HealthSign sign, std::uint64_t code, int times) {

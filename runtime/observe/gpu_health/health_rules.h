@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,7 +35,6 @@ enum class HealthAction {
 };
 inline constexpr int health_action_count = static_cast<int>(HealthAction::fatal) + 1;
 const char* name(HealthAction action);
-std::optional<HealthAction> health_action(std::string_view name);
 
 struct HealthRule {
   static constexpr std::uint64_t any_code = UINT64_MAX;  // that no other rule of the sign has

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <string_view>
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 #include "runtime/data/prepare/encoder.h"
 
 namespace trireme {

@@ -3,7 +3,7 @@
 // Not installed; modules above may include it.
 #pragma once
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 #include "runtime/planner/search/preset_plans.h"
 
 namespace trireme::planner {

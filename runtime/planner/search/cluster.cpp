@@ -13,7 +13,7 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 #include "runtime/core/parse_number.h"
 #include "runtime/core/require_call.h"
 #include "runtime/core/show_bytes.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 #include "runtime/planner/search/answer.h"
 #include "runtime/planner/unequal/unequal_search.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 #include "runtime/store/manifest.h"
 #include "runtime/store/steps.h"
 

@@ -15,7 +15,7 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json_record.h"
 #include "runtime/core/process/host_name.h"
 #include "runtime/core/process/process_stat.h"
 
@@ -72,41 +72,25 @@ std::string LeaseHolder::described() const {
   return fmt::format("pid {} on {} (run {}, since {})", pid, host, run, since);
 }
 
-std::string to_text(const LeaseHolder& holder) {
-  Json::Object members{{"id", holder.id},     {"host", holder.host},
-                       {"pid", holder.pid},   {"started", holder.started},
-                       {"boot", holder.boot}, {"processes", holder.processes},
-                       {"run", holder.run},   {"since", holder.since}};
-  if (!holder.lineage.run.empty()) {
-    members.emplace_back("supervised", holder.lineage.run);
-    members.emplace_back("attempt", holder.lineage.attempt);
-  }
-  return to_text(Json(std::move(members))) + "\n";
+void describe(RecordOf<LeaseHolder> auto& holder, auto& member) {
+  member("id", holder.id);
+  member("host", holder.host);
+  member("pid", within(holder.pid, 1, INT_MAX));
+  member("started", holder.started);
+  member("boot", holder.boot);
+  member("processes", holder.processes);
+  member("run", holder.run);
+  member("since", holder.since);
+  member.when(!holder.lineage.run.empty(), "supervised", holder.lineage.run);
+  member.when(!holder.lineage.run.empty(), "attempt", holder.lineage.attempt);
 }
+
+std::string to_text(const LeaseHolder& holder) { return to_text(to_json(holder)) + "\n"; }
 
 std::optional<LeaseHolder> parse_lease_holder(std::string_view text) {
   try {
-    const Json json = parse_json(text);
-    const auto get = [&]<class T>(const char* key, T& value) {
-      const Json* found = json.find(key);
-      const T* typed = found ? std::get_if<T>(&found->value) : nullptr;
-      require(typed, "no ", key);
-      value = *typed;
-    };
-    LeaseHolder holder;
-    get("id", holder.id);
-    get("host", holder.host);
-    get("pid", holder.pid);
-    get("started", holder.started);
-    get("boot", holder.boot);
-    get("processes", holder.processes);
-    get("run", holder.run);
-    get("since", holder.since);
-    if (json.find("supervised")) {
-      get("supervised", holder.lineage.run);
-      get("attempt", holder.lineage.attempt);
-    }
-    require(holder.pid > 0 && holder.pid <= INT_MAX && !holder.id.empty(), "no process");
+    const LeaseHolder holder = from_json<LeaseHolder>(parse_json(text));
+    require(!holder.id.empty(), "no process");
     return holder;
   } catch (const Error&) {
     return {};

@@ -8,7 +8,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/files/other_files.h"
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 #include "runtime/core/text/one_line.h"
 #include "runtime/store/file.h"
 #include "runtime/store/manifest_check.h"

@@ -6,7 +6,7 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 #include "runtime/store/file.h"
 #include "runtime/store/safetensors/directory.h"
 #include "runtime/store/safetensors/reader.h"

@@ -7,31 +7,15 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json_record.h"
 #include "runtime/store/checked_text.h"
 #include "runtime/store/file.h"
 
 namespace trireme::store {
 namespace {
 
-constexpr const char* title = "trireme time line";
-constexpr int version = 1;
 constexpr std::size_t most_parts = 100;  // what older jobs have left is of no use
 constexpr Index most_bytes = Index{1} << 20;
-
-/// Null: there is none of this type.
-template <class T>
-const T* find(const Json& json, const char* name) {
-  const Json* found = json.find(name);
-  return found == nullptr ? nullptr : std::get_if<T>(&found->value);
-}
-
-template <class T>
-const T& required(const Json& json, const char* name) {
-  const T* value = find<T>(json, name);
-  require(value != nullptr, "the time line has no ", name, ", or it has another type");
-  return *value;
-}
 
 }  // namespace
 
@@ -54,43 +38,37 @@ void TimeLine::add_disk(const std::string& directory) {
     disks_.push_back(directory);
 }
 
-std::string to_text(const TimeLine& line) {
-  Json::Array jobs;
-  for (const TimeLine::Part& part : line.parts()) {
-    Json::Object job{{"job", part.job}};
-    if (part.until != TimeLine::no_end) job.emplace_back("until", part.until);
-    jobs.emplace_back(std::move(job));
+void describe(RecordOf<TimeLine::Part> auto& part, auto& member) {
+  member("job", part.job);
+  member.when(part.until != TimeLine::no_end, "until", part.until);
+}
+
+/// A friend of TimeLine, of which only a reader changes members.
+struct TimeLineMembers {
+  static void describe(RecordOf<TimeLine> auto& line, auto& member) {
+    member.constant("what", std::string("trireme time line"));
+    member.constant("format", 1);
+    member("attempt", line.start_.attempt);
+    member("step", line.start_.step);
+    member("tier", line.start_.tier);
+    member("jobs", line.parts_);
+    member.when(!line.disks_.empty(), "disks", line.disks_);
   }
-  const StartOfJob& start = line.start();
-  Json::Object all{{"what", title},      {"format", version},  {"attempt", start.attempt},
-                   {"step", start.step}, {"tier", start.tier}, {"jobs", std::move(jobs)}};
-  Json::Array disks;
-  for (const std::string& disk : line.disks()) disks.emplace_back(disk);
-  if (!disks.empty()) all.emplace_back("disks", std::move(disks));
-  return with_checksum(trireme::to_text(Json(std::move(all))) + "\n");
+};
+
+void describe(RecordOf<TimeLine> auto& line, auto& member) {
+  TimeLineMembers::describe(line, member);
+}
+
+std::string to_text(const TimeLine& line) {
+  return with_checksum(trireme::to_text(to_json(line)) + "\n");
 }
 
 TimeLine parse_time_line(const std::string& text) {
   const Json json = parse_json(checked_line(text, "the time line"));
-  require(required<std::string>(json, "what") == title, "it is no time line of a trireme run");
-  const Index format = required<Index>(json, "format");
-  require(format == version, "the time line has format ", format,
-          ", but this version of trireme reads ", version);
-  TimeLine line;
-  line.start_ = {required<Index>(json, "attempt"), required<Index>(json, "step"),
-                 required<std::string>(json, "tier")};
-  if (const std::string* disk = find<std::string>(json, "disk")) line.add_disk(*disk);
-  if (const Json::Array* disks = find<Json::Array>(json, "disks"))
-    for (const Json& each : *disks) {
-      const auto* disk = std::get_if<std::string>(&each.value);
-      require(disk != nullptr, "the time line has a directory of another type");
-      line.add_disk(*disk);
-    }
-  for (const Json& job : required<Json::Array>(json, "jobs")) {
-    const Index* until = find<Index>(job, "until");
-    line.parts_.push_back(
-        {required<std::string>(job, "job"), until == nullptr ? TimeLine::no_end : *until});
-  }
+  auto line = from_json<TimeLine>(json, "the time line");
+  if (const Json* disk = json.find("disk"))  // of trireme 0.2
+    if (const auto* directory = std::get_if<std::string>(&disk->value)) line.add_disk(*directory);
   return line;
 }
 

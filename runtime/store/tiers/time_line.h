@@ -47,7 +47,7 @@ class TimeLine {
   void add_disk(const std::string& directory);
 
  private:
-  friend TimeLine parse_time_line(const std::string& text);
+  friend struct TimeLineMembers;
   std::vector<Part> parts_;  // oldest first
   StartOfJob start_;
   std::vector<std::string> disks_;

@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 #include "runtime/core/output/output_file.h"
 #include "runtime/core/require_call.h"
 #include "runtime/data/prepare/encoder.h"

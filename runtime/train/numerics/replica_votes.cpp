@@ -7,74 +7,11 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json_record.h"
 #include "runtime/core/parse_number.h"
 
 namespace trireme::train {
 namespace {
-
-// Hashes are text, because a number of JSON is a signed one here.
-Json json_of(const BucketVote& vote) {
-  Json::Array hashes, ranks;
-  for (const std::uint64_t hash : vote.hashes) hashes.emplace_back(fmt::format("{:016x}", hash));
-  for (const int rank : vote.ranks) ranks.emplace_back(rank);
-  return Json::Object{{"place", vote.place},
-                      {"names", vote.names},
-                      {"hashes", std::move(hashes)},
-                      {"ranks", std::move(ranks)}};
-}
-
-Json json_of(const ReplicaHolder& holder) {
-  return Json::Object{{"attempt", holder.attempt}, {"rank", holder.rank}, {"host", holder.host}};
-}
-
-/// Throws: Error when there is no such member of this type.
-template <class T>
-const T& member(const Json& json, const char* name) {
-  const Json* found = json.find(name);
-  require(found != nullptr && std::holds_alternative<T>(found->value), "no ", name);
-  return std::get<T>(found->value);
-}
-
-int rank_in(const Json* json) {
-  const Index* rank = json == nullptr ? nullptr : std::get_if<Index>(&json->value);
-  constexpr Index most = 1 << 30;
-  require(rank != nullptr && *rank >= 0 && *rank < most, "no rank");
-  return static_cast<int>(*rank);
-}
-
-std::uint64_t hash_in(const Json& json) {
-  const std::string* text = std::get_if<std::string>(&json.value);
-  require(text != nullptr, "no hash");
-  const auto hash = parse_number<std::uint64_t>(*text, 16);
-  require(hash.has_value(), "no hash");
-  return *hash;
-}
-
-BucketVote vote_in(const Json& json) {
-  BucketVote vote{member<std::string>(json, "place"), member<std::string>(json, "names"), {}, {}};
-  for (const Json& hash : member<Json::Array>(json, "hashes")) vote.hashes.push_back(hash_in(hash));
-  for (const Json& rank : member<Json::Array>(json, "ranks")) vote.ranks.push_back(rank_in(&rank));
-  require(vote.hashes.size() == vote.ranks.size(), "not as many hashes as ranks");
-  return vote;
-}
-
-ReplicaRecord record_in(const Json& json) {
-  ReplicaRecord record;
-  record.step = member<Index>(json, "step");
-  record.attempt = member<Index>(json, "attempt");
-  record.layout = member<std::string>(json, "layout");
-  for (const Json& host : member<Json::Array>(json, "hosts")) {
-    require(std::holds_alternative<std::string>(host.value), "no host");
-    record.hosts.push_back(std::get<std::string>(host.value));
-  }
-  for (const Json& vote : member<Json::Array>(json, "votes")) record.votes.push_back(vote_in(vote));
-  for (const Json& wrong : member<Json::Array>(json, "wrong"))
-    record.wrong.push_back({member<Index>(wrong, "attempt"), rank_in(wrong.find("rank")),
-                            member<std::string>(wrong, "host")});
-  if (json.find("clean") != nullptr) record.clean = member<Index>(json, "clean");
-  return record;
-}
 
 struct Ballot {
   std::uint64_t hash;
@@ -106,21 +43,63 @@ std::optional<std::uint64_t> elected(const std::vector<Ballot>& ballots) {
 
 }  // namespace
 
-std::string to_line(const ReplicaRecord& record) {
-  Json::Array votes, wrong;
-  for (const BucketVote& vote : record.votes) votes.push_back(json_of(vote));
-  for (const ReplicaHolder& holder : record.wrong) wrong.push_back(json_of(holder));
-  Json::Object all{
-      {"step", record.step},       {"attempt", record.attempt},
-      {"layout", record.layout},   {"hosts", Json::Array(record.hosts.begin(), record.hosts.end())},
-      {"votes", std::move(votes)}, {"wrong", std::move(wrong)}};
-  if (record.clean) all.emplace_back("clean", *record.clean);
-  return to_text(Json(std::move(all))) + "\n";
+namespace {
+
+constexpr int most_rank = (1 << 30) - 1;
+
+std::vector<std::string> texts_of(const std::vector<std::uint64_t>& hashes) {
+  std::vector<std::string> texts;
+  for (const std::uint64_t hash : hashes) texts.push_back(fmt::format("{:016x}", hash));
+  return texts;
 }
+
+std::optional<std::vector<std::uint64_t>> hashes_of(const std::vector<std::string>& texts) {
+  std::vector<std::uint64_t> hashes;
+  for (const std::string& text : texts) {
+    const auto hash = parse_number<std::uint64_t>(text, 16);
+    if (!hash) return std::nullopt;
+    hashes.push_back(*hash);
+  }
+  return hashes;
+}
+
+}  // namespace
+
+void describe(RecordOf<BucketVote> auto& vote, auto& member) {
+  member("place", vote.place);
+  member("names", vote.names);
+  // As text: a number of JSON is a signed one here.
+  member("hashes", converted(vote.hashes, texts_of, hashes_of, "hashes in hexadecimal digits"));
+  member("ranks", vote.ranks);
+}
+
+void describe(RecordOf<ReplicaHolder> auto& holder, auto& member) {
+  member("attempt", holder.attempt);
+  member("rank", within(holder.rank, 0, most_rank));
+  member("host", holder.host);
+}
+
+void describe(RecordOf<ReplicaRecord> auto& record, auto& member) {
+  member("step", record.step);
+  member("attempt", record.attempt);
+  member("layout", record.layout);
+  member("hosts", record.hosts);
+  member("votes", record.votes);
+  member("wrong", record.wrong);
+  member.when(record.clean.has_value(), "clean", record.clean);
+}
+
+std::string to_line(const ReplicaRecord& record) { return to_text(to_json(record)) + "\n"; }
 
 std::optional<ReplicaRecord> parse_replica_record(std::string_view line) {
   try {
-    return record_in(parse_json(line));
+    auto record = from_json<ReplicaRecord>(parse_json(line));
+    for (const BucketVote& vote : record.votes) {
+      const auto is_rank = [](int rank) { return 0 <= rank && rank <= most_rank; };
+      require(vote.hashes.size() == vote.ranks.size(), "not as many hashes as ranks");
+      require(std::all_of(vote.ranks.begin(), vote.ranks.end(), is_rank), "no rank");
+    }
+    return record;
   } catch (const Error&) {
     return std::nullopt;
   }

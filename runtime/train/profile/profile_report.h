@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 #include "runtime/train/profile/step_profile.h"
 
 namespace trireme::train {

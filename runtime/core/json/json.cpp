@@ -1,6 +1,6 @@
 // JSON by nlohmann-json, which only this file includes. Text is read through its event interface,
 // so that limits are checked before memory is taken and members keep their order.
-#include "runtime/core/json.h"
+#include "runtime/core/json/json.h"
 
 #include <algorithm>
 #include <cctype>

@@ -1,0 +1,103 @@
+// Records: structs whose members are described once, for reading and for writing.
+//
+//   void describe(RecordOf<Blame> auto& blame, auto& member) {
+//     member("host", blame.host);
+//     member.optional("points", within(blame.points, 0, 100));
+//     member.when(!blame.why.empty(), "why", blame.why);
+//   }
+//   Json json = to_json(blame);
+//   Blame same = from_json<Blame>(json, "FILE");
+//
+// describe() lies in the namespace of the record. `member` is a JsonWriter or a JsonReader; what
+// types members may have is said in json_values.h.
+//
+// Not installed; modules above may include it.
+#pragma once
+
+#include <concepts>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "runtime/core/json/json_values.h"
+
+namespace trireme {
+
+/// Is Record where it is read, and const Record where it is written.
+template <class T, class Record>
+concept RecordOf = std::same_as<std::remove_const_t<T>, Record>;
+
+/// Writes the members of a record in the order of their description.
+class JsonWriter {
+ public:
+  static constexpr bool writes = true;
+
+  template <class T>
+  void operator()(std::string_view key, const T& value) {
+    object_.emplace_back(key, JsonForm<T>::write(value));
+  }
+  template <class T>
+  void optional(std::string_view key, const T& value) {
+    (*this)(key, value);
+  }
+  template <class T>
+  void when(bool written, std::string_view key, const T& value) {
+    if (written) (*this)(key, value);
+  }
+  template <class T>
+  void constant(std::string_view key, const T& value) {
+    (*this)(key, value);
+  }
+  Json take() { return std::move(object_); }
+
+ private:
+  Json::Object object_;
+};
+
+template <class Record>
+Json to_json(const Record& record) {
+  JsonWriter writer;
+  describe(record, writer);
+  return writer.take();
+}
+
+/// Throws: Error with the first problem, after `source`.
+template <class Record>
+Record from_json(const Json& json, const std::string& source = "") {
+  Record record;
+  JsonReader reader(json, source);
+  describe(record, reader);
+  return record;
+}
+
+/// Returns the records of a file of lines. What is no such record, such as a line that a crash has
+/// cut, is left out.
+template <class Record>
+std::vector<Record> records_in(std::string_view lines) {
+  std::vector<Record> records;
+  while (!lines.empty()) {
+    const std::string_view line = lines.substr(0, lines.find('\n'));
+    lines.remove_prefix(std::min(lines.size(), line.size() + 1));
+    try {
+      records.push_back(from_json<Record>(parse_json(line)));
+    } catch (const Error&) {
+    }
+  }
+  return records;
+}
+
+/// The form of what has none of its own: a record.
+template <class Record>
+struct JsonForm {
+  static constexpr bool may_be_absent = false;
+  static std::string expected(const Record&) { return "an object"; }
+  static Json write(const Record& record) { return to_json(record); }
+  static bool read(JsonReader& place, Record& record) {
+    if (!place.check_object()) return false;
+    describe(record, place);
+    return true;
+  }
+};
+
+}  // namespace trireme

@@ -1,185 +1,210 @@
+// A profile as a file, and back: each member is described once, with the units that people read.
 #include "runtime/planner/profile_json.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <fstream>
+#include <functional>
 #include <iterator>
+#include <limits>
 #include <optional>
+#include <tuple>
 
 #include "trireme/core/error.h"
 
-#include "runtime/planner/json_fields.h"
+#include "runtime/core/json/json_record.h"
 #include "runtime/planner/units.h"
 
 namespace trireme::planner {
 namespace {
 
-DType dtype_of(const Fields& fields, std::string_view name) {
-  if (name == "bf16") return DType::bf16;
-  if (name == "f32") return DType::f32;
-  fields.fail("type '", name, "' is not 'bf16' or 'f32'");
+// Quotients and products of some numbers stay finite, and sums of bytes stay an Index.
+constexpr double least_number = 1e-30, most_number = 1e30;
+constexpr Index most_bytes = Index{1} << 50;
+constexpr int most_int = std::numeric_limits<int>::max();
+
+constexpr DType dtypes[] = {DType::bf16, DType::f32};
+constexpr Grade grades[] = {Grade::data_sheet, Grade::calibrated, Grade::shapes};
+constexpr InstructionSet instruction_sets[] = {InstructionSet::portable, InstructionSet::avx2,
+                                               InstructionSet::avx512};
+constexpr CollectiveWork::Kind collectives[] = {CollectiveWork::Kind::all_reduce,
+                                                CollectiveWork::Kind::reduce_scatter,
+                                                CollectiveWork::Kind::all_gather};
+
+const std::string grades_text = str("'", name(Grade::data_sheet), "', '", name(Grade::calibrated),
+                                    "' or '", name(Grade::shapes), "'");
+
+auto positive(auto& number) { return within(number, least_number, most_number); }
+auto not_negative(auto& number) { return within(number, 0, most_number); }
+auto size(auto& number) { return within(number, 1, std::numeric_limits<Index>::max()); }
+auto dtype(auto& value) { return named(value, dtypes, "bf16 or f32"); }
+
+/// A number above 0, or from 0 on, that is written in another unit.
+auto in_unit(double unit, auto& number, double least = least_number) {
+  return converted(
+      number, [unit](double value) { return value / unit; },
+      [unit, least](double written) {
+        const bool fits = least <= written && written <= most_number;
+        return fits ? std::optional(written * unit) : std::nullopt;
+      },
+      least > 0 ? "a number from 1e-30 to 1e+30" : "a number from 0 to 1e+30");
 }
 
-Grade grade_of(const Fields& fields) {
-  const std::string text = fields.text("grade", name(Grade::calibrated));
-  for (const Grade grade : {Grade::data_sheet, Grade::calibrated, Grade::shapes})
-    if (text == name(grade)) return grade;
-  fields.fail("grade '", text, "' is not '", name(Grade::data_sheet), "', '",
-              name(Grade::calibrated), "' or '", name(Grade::shapes), "'");
+/// One of two words: the first where the value is false.
+auto either(auto& value, const char* no, const char* yes, const char* expected) {
+  return converted(
+      value, [no, yes](bool is) { return std::string(is ? yes : no); },
+      [no, yes](const std::string& text) -> std::optional<bool> {
+        if (text != no && text != yes) return std::nullopt;
+        return text == yes;
+      },
+      expected);
+}
+auto direction(auto& backward) {
+  return either(backward, "forward", "backward", "forward or backward");
+}
+
+/// A link as it is written, for all collectives ("any") or for one.
+struct LinkRow {
+  bool across = false;
+  std::string op = "any";
+  int size = 2;
+  Link link;
+};
+
+void describe(RecordOf<LinkRow> auto& row, auto& member) {
+  member("group", either(row.across, "node", "network", "node or network"));
+  member("op", row.op);
+  member.optional("size", within(row.size, 2, most_int));
+  member("alpha_us", in_unit(micro, row.link.latency, 0));
+  member("beta_gbs", in_unit(giga, row.link.bytes_per_s));
+  member.end();
+}
+
+std::vector<LinkRow> links_of(const Profile& profile) {
+  std::vector<LinkRow> rows;
+  if (profile.node.bytes_per_s > 0) rows.push_back({false, "any", 2, profile.node});
+  if (profile.across.bytes_per_s > 0) rows.push_back({true, "any", 2, profile.across});
+  for (const MeasuredCollective& each : profile.collectives)
+    rows.push_back({each.across, name(each.kind), each.ranks, each.link});
+  return rows;
+}
+
+void take_links(const std::vector<LinkRow>& rows, const JsonReader& file, Profile& profile) {
+  for (const LinkRow& row : rows) {
+    const auto* kind = std::find_if(std::begin(collectives), std::end(collectives),
+                                    [&](auto one) { return row.op == name(one); });
+    if (row.op == "any")
+      (row.across ? profile.across : profile.node) = row.link;
+    else if (kind != std::end(collectives))
+      profile.collectives.push_back({*kind, row.across, row.size, row.link});
+    else
+      file.fail("links: op '", row.op,
+                "' is not 'any', 'all_reduce', 'reduce_scatter' or 'all_gather'");
+  }
+  if (profile.node.bytes_per_s == 0 && profile.ranks_per_node != 1)
+    file.fail("links lacks the entry with group 'node' and op 'any'");
 }
 
 /// The vector code that a CPU was measured with: plans depend on it.
-void take_cpu(const Fields& device, Profile& profile) {
-  profile.queues = false;
-  profile.device.threads = device.count("threads", 1, 1);
-  const std::string set = device.text("instruction_set", name(InstructionSet::portable));
-  for (const auto known : {InstructionSet::portable, InstructionSet::avx2, InstructionSet::avx512})
-    if (set == name(known)) profile.device.instruction_set = known;
-  if (set != name(profile.device.instruction_set))
-    device.fail("instruction_set '", set, "' is not 'portable', 'avx2' or 'avx512'");
-  profile.device.native_bf16 = device.whole("native_bf16", 0, 0) != 0;
+void describe_cpu(auto& device, auto& member) {
+  member.optional("threads", within(device.threads, 1, most_int));
+  member.optional("instruction_set",
+                  named(device.instruction_set, instruction_sets, "portable, avx2 or avx512"));
+  member.optional("native_bf16",
+                  converted(
+                      device.native_bf16, [](bool is) { return is ? 1 : 0; },
+                      [](int number) { return std::optional(number != 0); }, "0 or 1"));
 }
 
-void take_device(const Fields& device, Profile& profile) {
-  profile.name = device.text("name");
-  for (const Json& name : device.array("names")) {
-    const auto* text = std::get_if<std::string>(&name.value);
-    if (text == nullptr) device.fail("an entry of names is no text: ", to_text(name));
-    profile.names.push_back(*text);
+/// A GPU of a known model, or its numbers.
+void describe_gpu(auto& device, auto& member) {
+  std::string model;
+  member.when(false, "gpu", model);
+  int capability = device.capability, multiprocessors = device.multiprocessors;
+  Index shared_bytes = device.shared_bytes;
+  if (model.empty()) {
+    member("capability", within(capability, 1, most_int));
+    member("sms", within(multiprocessors, 1, most_int));
+    member("shared_bytes", within(shared_bytes, 1, most_bytes));
   }
-  profile.watts = device.not_negative("watts", 0);
-  const std::string kind = device.text("kind", "gpu");
-  if (kind != "cpu" && kind != "gpu") device.fail("kind '", kind, "' is not 'cpu' or 'gpu'");
-  if (kind == "cpu") {
-    take_cpu(device, profile);
-  } else if (const std::string gpu = device.text("gpu", ""); !gpu.empty()) {
-    try {
-      profile.device = gpu_traits(gpu);
+  if constexpr (!std::decay_t<decltype(member)>::writes) try {
+      device =
+          model.empty() ? gpu_traits(capability, multiprocessors, shared_bytes) : gpu_traits(model);
     } catch (const Error& error) {
-      device.fail(error.what());
+      member.fail("gpu: ", error.what());
     }
-  } else {
-    profile.device = gpu_traits(device.count("capability", 1), device.count("sms", 1),
-                                device.bytes("shared_bytes", 1));
-  }
-  profile.memory = device.bytes("memory", 1);
-  const Fields peak = device.object("peak");
-  profile.peak_bf16 = peak.positive("bf16");
-  profile.peak_f32 = peak.positive("f32");
-  peak.end();
-  device.end();
 }
 
-/// The cells of a row of a table.
-class Cells {
- public:
-  /// `form`: "[m, n, k, kind, type, TFLOP/s]".
-  Cells(const Fields& root, const Json& row, const char* what, const char* form)
-      : root_(root), row_(row), what_(what) {
-    const auto* cells = std::get_if<Json::Array>(&row.value);
-    const auto count =
-        static_cast<std::size_t>(1 + std::count(form, form + std::strlen(form), ','));
-    if (cells == nullptr || cells->size() != count)
-      root.fail("an entry of ", what, "s is not ", form, ": ", to_text(row));
-    cells_ = cells;
-  }
-  Index size(std::size_t i) const {
-    const auto* value = std::get_if<Index>(&(*cells_)[i].value);
-    if (value == nullptr || *value < 1)
-      root_.fail("the sizes of a ", what_, " are at least 1: ", to_text(row_));
-    return *value;
-  }
-  const std::string& text(std::size_t i, const char* which) const {
-    const auto* text = std::get_if<std::string>(&(*cells_)[i].value);
-    if (text == nullptr) root_.fail("the ", which, " of a ", what_, " is a text: ", to_text(row_));
-    return *text;
-  }
-  bool backward(std::size_t i) const {
-    const std::string& call = text(i, "direction");
-    if (call != "forward" && call != "backward")
-      root_.fail("the direction of a ", what_, " is 'forward' or 'backward': ", to_text(row_));
-    return call == "backward";
-  }
-  double rate(std::size_t i) const {
-    const std::optional<double> rate = number_in((*cells_)[i]);
-    if (!rate || !(*rate > 0)) root_.fail("the rate of a ", what_, " is above 0: ", to_text(row_));
-    if (*rate < least_number || *rate > most_number)
-      root_.fail("the rate of a ", what_, " is from ", least_number, " to ", most_number, ": ",
-                 to_text(row_));
-    return *rate;
-  }
-
- private:
-  const Fields& root_;
-  const Json& row_;
-  const char* what_;
-  const Json::Array* cells_ = nullptr;
-};
-
-void take_products(const Fields& root, Profile& profile) {
-  for (const Json& row : root.array("products")) {
-    const Cells cells(root, row, "product", "[m, n, k, kind, type, TFLOP/s]");
-    profile.products.push_back({cells.size(0), cells.size(1), cells.size(2),
-                                dtype_of(root, cells.text(4, "type")), cells.rate(5) * tera,
-                                cells.text(3, "kind")});
-  }
-  for (const Json& row : root.array("attentions")) {
-    const Cells cells(root, row, "attention",
-                      "[sequence, size of a head, direction, type, TFLOP/s]");
-    profile.attentions.push_back({cells.size(0), cells.size(1), cells.backward(2),
-                                  dtype_of(root, cells.text(3, "type")), cells.rate(4) * tera});
-  }
-  for (const Json& row : root.array("loops")) {
-    const Cells cells(root, row, "loop", "[op, direction, GB/s]");
-    profile.loops.push_back({cells.text(0, "op"), cells.backward(1), cells.rate(2) * giga});
-  }
-}
-
-void take_links(const Fields& root, Profile& profile) {
-  for (const Json& entry : root.array("links")) {
-    const Fields link(entry, root.where() + ": links");
-    const std::string group = link.text("group"), op = link.text("op");
-    if (group != "node" && group != "network")
-      link.fail("group '", group, "' is not 'node' or 'network'");
-    const Link speed{link.not_negative("alpha_us") * micro, link.positive("beta_gbs") * giga};
-    const int size = link.count("size", 2, 2);
-    link.end();
-    using Kind = CollectiveWork::Kind;
-    const Kind kinds[] = {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather};
-    const auto* kind =
-        std::find_if(std::begin(kinds), std::end(kinds), [&](Kind one) { return op == name(one); });
-    if (op == "any")
-      (group == "node" ? profile.node : profile.across) = speed;
-    else if (kind != std::end(kinds))
-      profile.collectives.push_back({*kind, group == "network", size, speed});
-    else
-      link.fail("op '", op, "' is not 'any', 'all_reduce', 'reduce_scatter' or 'all_gather'");
-  }
-  if (profile.node.bytes_per_s == 0 && profile.ranks_per_node != 1)
-    root.fail("links lacks the entry with group 'node' and op 'any'");
-}
-
-void take_rates(const Fields& root, Profile& profile) {
-  const Fields model = root.object("product_model");
-  profile.efficiency = model.positive("efficiency");
-  profile.half_k = model.not_negative("half_k");
-  model.end();
-  const Fields attention = root.object("attention");
-  profile.attention_forward = attention.positive("forward");
-  profile.attention_backward = attention.positive("backward");
-  attention.end();
-  profile.bytes_per_s = root.positive("bytes_per_s");
-  profile.op_seconds = root.not_negative("op_us") * micro;
-  profile.port_efficiency = root.positive("port_efficiency");
-  profile.collective_seconds = root.not_negative("collective_us") * micro;
-  profile.contention = root.not_negative("contention");
-  profile.context_bytes = root.bytes("context_bytes", 0);
-  profile.communicator_bytes = root.bytes("nccl_bytes", 0);
-  profile.spread = root.not_negative("spread");
+void describe_device(auto& profile, auto& member) {
+  member("name", profile.name);
+  member.when(!profile.names.empty(), "names", profile.names);
+  member.when(profile.watts > 0, "watts", not_negative(profile.watts));
+  bool is_cpu = profile.is_cpu();
+  if constexpr (!std::decay_t<decltype(member)>::writes) is_cpu = false;
+  member.when(is_cpu, "kind", either(is_cpu, "gpu", "cpu", "cpu or gpu"));
+  if (is_cpu)
+    describe_cpu(profile.device, member);
+  else
+    describe_gpu(profile.device, member);
+  if constexpr (!std::decay_t<decltype(member)>::writes) profile.queues = !is_cpu;
+  member("memory", within(profile.memory, 1, most_bytes));
+  member("peak", nested([&](auto& peak) {
+           peak("bf16", positive(profile.peak_bf16));
+           peak("f32", positive(profile.peak_f32));
+           peak.end();
+         }));
+  member.end();
 }
 
 }  // namespace
+
+auto row_of(RecordOf<MeasuredProduct> auto& p) {
+  return std::make_tuple(size(p.m), size(p.n), size(p.k), std::ref(p.kind), dtype(p.dtype),
+                         in_unit(tera, p.flops_per_s));
+}
+auto row_of(RecordOf<MeasuredAttention> auto& a) {
+  return std::make_tuple(size(a.sequence), size(a.head_dim), direction(a.backward), dtype(a.dtype),
+                         in_unit(tera, a.flops_per_s));
+}
+auto row_of(RecordOf<MeasuredLoop> auto& l) {
+  return std::make_tuple(std::ref(l.op), direction(l.backward), in_unit(giga, l.bytes_per_s));
+}
+
+void describe(RecordOf<Profile> auto& profile, auto& member) {
+  member.constant("format", 1);
+  member("device", nested([&](auto& device) { describe_device(profile, device); }));
+  member.optional("grade", named(profile.grade, grades, grades_text.c_str()));
+  member("product_model", nested([&](auto& model) {
+           model("efficiency", positive(profile.efficiency));
+           model("half_k", not_negative(profile.half_k));
+           model.end();
+         }));
+  member.optional("products", profile.products);
+  member("attention", nested([&](auto& attention) {
+           attention("forward", positive(profile.attention_forward));
+           attention("backward", positive(profile.attention_backward));
+           attention.end();
+         }));
+  member.optional("attentions", profile.attentions);
+  member("bytes_per_s", positive(profile.bytes_per_s));
+  member.optional("loops", profile.loops);
+  member("op_us", in_unit(micro, profile.op_seconds, 0));
+  std::vector<LinkRow> links = links_of(profile);
+  member.optional("links", links);
+  member("port_efficiency", positive(profile.port_efficiency));
+  member("collective_us", in_unit(micro, profile.collective_seconds, 0));
+  member("contention", not_negative(profile.contention));
+  member("context_bytes", within(profile.context_bytes, 0, most_bytes));
+  member("nccl_bytes", within(profile.communicator_bytes, 0, most_bytes));
+  member("spread", not_negative(profile.spread));
+  member.when(profile.ranks_per_node > 0, "ranks_per_node",
+              within(profile.ranks_per_node, 1, most_int));
+  member.when(profile.compared_runs > 0, "compared_runs",
+              within(profile.compared_runs, 0, most_int));
+  member.when(!profile.cannot_run.empty(), "cannot_run", profile.cannot_run);
+  if constexpr (!std::decay_t<decltype(member)>::writes) take_links(links, member, profile);
+  member.end({"when", "sources"});
+}
 
 Profile parse_profile(std::string_view text, const std::string& source) {
   Json json;
@@ -188,20 +213,10 @@ Profile parse_profile(std::string_view text, const std::string& source) {
   } catch (const Error& error) {
     throw Error(str(source, ": ", error.what()));
   }
-  const Fields root(json, source);
-  const Index format = root.whole("format", 1);
-  if (format != 1) root.fail("format ", format, " is not known: this program reads format 1");
   Profile profile;
-  profile.grade = grade_of(root);
-  profile.ranks_per_node = root.count("ranks_per_node", 1, 0);
-  profile.compared_runs = root.count("compared_runs", 0, 0);
-  profile.cannot_run = root.text("cannot_run", "");
-  take_device(root.object("device"), profile);
-  take_products(root, profile);
-  take_links(root, profile);
-  take_rates(root, profile);
-  root.ignore({"when", "sources"});
-  root.end();
+  profile.grade = Grade::calibrated;  // of a file that does not say it
+  JsonReader reader(json, source);
+  describe(profile, reader);
   return profile;
 }
 
@@ -212,6 +227,15 @@ Profile read_profile(const std::filesystem::path& file) {
           "--calibrate` writes");
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   return parse_profile(text, file.string());
+}
+
+std::string text_of(const Profile& profile, const std::string& when) {
+  auto members = std::get<Json::Object>(to_json(profile).value);
+  members.emplace_back("when", when);
+  std::string text;
+  for (const auto& [name, value] : members)
+    text += (text.empty() ? "{" : ",\n ") + to_text(Json(name)) + ": " + to_text(value);
+  return text + "}\n";
 }
 
 }  // namespace trireme::planner

@@ -98,26 +98,31 @@ TEST(Cluster, OfAFileMayHaveGroupsOfUnequalNodes) {
 TEST(Cluster, OfAFileThatContradictsItselfIsRefusedInOneSentence) {
   const std::string start = R"({"gpu": "H100", "nodes": 2, "per_node": 8)";
   const std::pair<std::string, const char*> files[] = {
-      {start + R"(, "gpus": 8})", "\"gpus\" 8 contradicts \"nodes\" 2 x \"per_node\" 8 = 16"},
-      {start + R"(, "memory_gib": 160})", "\"memory_gib\" 160 contradicts \"gpu\" H100"},
+      {start + R"(, "gpus": 8})",
+       "groups[0].gpus is 8, which contradicts nodes 2 x per_node 8 = 16"},
+      {start + R"(, "memory_gib": 160})", "memory_gib is 160, which contradicts gpu H100"},
       {R"({"gpu": "H100", "nodes": 2, "per_node": 1, "link_gb_s": 300})",
-       "\"link_gb_s\" contradicts \"per_node\" 1"},
+       "link_gb_s contradicts per_node 1"},
       {start + R"(, "price": 2},)" + start + R"(, "price": 3})", "has the prices 2 and 3"},
       {start + "}, " + start + "}", "are of the same nodes; make them one with \"nodes\": 4"},
-      {start + R"(, "price": -1})", "\"price\" is no number above 0"},
-      {start + R"(, "color": "red"})", "\"color\" is unknown; there are gpu"},
-      {R"({"gpu": "H100", "nodes": 2})", "has no \"per_node\""},
-      {R"({"gpu": "H100", "nodes": 0, "per_node": 8})", "\"nodes\" is no whole number from 1"},
-      {R"({"gpu": 7, "nodes": 1, "per_node": 8})", "\"gpu\" is no text"},
-      {R"({"gpu": "H9", "nodes": 1, "per_node": 8})", "FILE: group 1: "},
-      {"7", "FILE: group 1 is no object"}};
+      {start + R"(, "price": -1})", "groups[0].price is -1; expected a number above 0"},
+      {start + R"(, "color": "red"})", "groups[0].color is not understood"},
+      {R"({"gpu": "H100", "nodes": 2})", "groups[0].per_node is missing"},
+      {R"({"gpu": "H100", "nodes": 0, "per_node": 8})",
+       "groups[0].nodes is 0; expected a whole number from 1 to"},
+      {R"({"gpu": 7, "nodes": 1, "per_node": 8})", "groups[0].gpu is 7; expected a text"},
+      {R"({"gpu": "H9", "nodes": 1, "per_node": 8})", "FILE: groups[0].gpu: "},
+      {"7", "FILE: groups[0] is 7; expected an object"}};
   for (const auto& [groups, message] : files)
     EXPECT_THAT(message_of([&, all = &groups] { parse(*all); }), HasSubstr(message)) << groups;
   EXPECT_THAT(message_of([] { parse_cluster("{\"groups\": []}", "FILE"); }),
               HasSubstr("FILE has no \"groups\": [{\"gpu\""));
   EXPECT_THAT(message_of([] { parse_cluster("{", "FILE"); }), HasSubstr("FILE: "));
-  EXPECT_THAT(message_of([] { parse_cluster(R"({"groups": [7], "x": 1})", "FILE"); }),
-              HasSubstr("\"x\" is unknown"));
+  EXPECT_THAT(message_of([] {
+                parse_cluster(R"({"groups": [{"gpu": "H100", "nodes": 1, "per_node": 8}], "x": 1})",
+                              "FILE");
+              }),
+              HasSubstr("FILE: x is not understood"));
 }
 
 TEST(Cluster, TakesAPriceForAllGpusOrForOneType) {

@@ -169,7 +169,7 @@ TEST(Profiles, OfCpusKeepTheirVectorCode) {
   EXPECT_FALSE(read.queues);
   EXPECT_EQ(
       message_of([&] { parse_profile(with(text_of(profile, ""), "avx512", "avx7"), "file"); }),
-      "file: device: instruction_set 'avx7' is not 'portable', 'avx2' or 'avx512'");
+      "file: device.instruction_set is \"avx7\"; expected portable, avx2 or avx512");
 }
 
 TEST(Profiles, OfOneRankHaveNoLinks) {
@@ -188,36 +188,38 @@ TEST(Profiles, SayWhatIsWrongWithAFile) {
     return message_of([&] { parse_profile(with(good, old, now), "file"); });
   };
   EXPECT_EQ(refusal("\"format\": 1", "\"format\": 2"),
-            "file: format 2 is not known: this program reads format 1");
-  EXPECT_EQ(refusal("\"spread\"", "\"sprad\""), "file: 'spread' is missing");
-  EXPECT_EQ(refusal("\"spread\": 0.05", "\"spread\": 0.05, \"x\": 1"),
-            "file: 'x' is not a field of a profile");
+            "file: format is 2, but this version of trireme reads 1");
+  EXPECT_EQ(refusal("\"spread\"", "\"sprad\""),
+            "file: spread is missing; expected a number from 0 to 1e+30");
+  EXPECT_EQ(refusal("\"spread\": 0.05", "\"spread\": 0.05, \"x\": 1"), "file: x is not understood");
   EXPECT_EQ(refusal("84000000000", "8.4"),
-            "file: device: 'memory' is 8.4: expected a whole number of at least 1");
-  EXPECT_EQ(refusal("9e14", "-1"), "file: device: peak: 'bf16' is -1: expected a number above 0");
+            "file: device.memory is 8.4; expected a whole number from 1 to 1125899906842624");
+  EXPECT_EQ(refusal("9e14", "-1"),
+            "file: device.peak.bf16 is -1; expected a number from 1e-30 to 1e+30");
   EXPECT_EQ(refusal("\"NT\", \"bf16\"", "\"NT\", \"f16\""),
-            "file: type 'f16' is not 'bf16' or 'f32'");
-  EXPECT_THAT(refusal("4096, 8192", "4096, 0"), HasSubstr("sizes of a product are at least 1"));
+            "file: products[0][4] is \"f16\"; expected bf16 or f32");
+  EXPECT_THAT(refusal("4096, 8192", "4096, 0"),
+              HasSubstr("products[0][1] is 0; expected a whole number from 1 on"));
   const std::string spread = "\"spread\": 0.05";
   EXPECT_EQ(refusal(spread, spread + ", \"loops\": [[\"norm\", \"both\", 1]]"),
-            "file: the direction of a loop is 'forward' or 'backward': [\"norm\",\"both\",1]");
+            "file: loops[0][1] is \"both\"; expected forward or backward");
   EXPECT_EQ(refusal(spread, spread + ", \"attentions\": [[1, 64, \"forward\", \"f32\"]]"),
-            "file: an entry of attentions is not [sequence, size of a head, direction, type, "
-            "TFLOP/s]: [1,64,\"forward\",\"f32\"]");
+            "file: attentions[0] is [1,64,\"forward\",\"f32\"]; expected a list of 5 values");
   EXPECT_EQ(refusal("\"op\": \"any\"", "\"op\": \"broadcast\""),
             "file: links: op 'broadcast' is not 'any', 'all_reduce', 'reduce_scatter' or "
             "'all_gather'");
   EXPECT_EQ(refusal("\"sms\": 132", "\"sms\": true"),
-            "file: device: 'sms' is true: expected a whole number of at least 1");
+            "file: device.sms is true; expected a whole number from 1 to 2147483647");
   EXPECT_EQ(refusal("\"sms\": 132", "\"sms\": 4294967297"),
-            "file: device: 'sms' is 4294967297: expected at most 2147483647");
-  EXPECT_THAT(refusal("9e14", "1e300"), HasSubstr("expected a number of at most 1e+30"));
-  EXPECT_THAT(refusal("9e14", "1e-300"), HasSubstr("expected a number of at least 1e-30"));
+            "file: device.sms is 4294967297; expected a whole number from 1 to 2147483647");
+  EXPECT_THAT(refusal("9e14", "1e300"), HasSubstr("expected a number from 1e-30 to 1e+30"));
+  EXPECT_THAT(refusal("9e14", "1e-300"), HasSubstr("expected a number from 1e-30 to 1e+30"));
   EXPECT_THAT(
       refusal("84000000000", "9223372036854775807"),
-      HasSubstr("'memory' is 9223372036854775807: expected at most 1125899906842624 bytes"));
+      HasSubstr("device.memory is 9223372036854775807; expected a whole number from 1 to 1125"));
   EXPECT_THAT(message_of([] { parse_profile("{", "file"); }), HasSubstr("file: "));
-  EXPECT_EQ(message_of([] { parse_profile("[]", "file"); }), "file: expected an object { }");
+  EXPECT_EQ(message_of([] { parse_profile("[]", "file"); }),
+            "file: this is []; expected an object");
 }
 
 }  // namespace

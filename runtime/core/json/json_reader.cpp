@@ -60,6 +60,12 @@ std::vector<std::string> JsonReader::unread() const {
   return all;
 }
 
+void JsonReader::end(std::initializer_list<std::string_view> ignored) {
+  for (const std::string_view key : ignored) find(key);
+  if (const std::vector<std::string> others = unread(); !others.empty())
+    problem(others.front(), " is not understood");
+}
+
 std::string JsonReader::path() const {
   if (parent_ == nullptr) return "";
   const std::string before = parent_->path();

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <concepts>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -157,6 +158,8 @@ class JsonReader {
   const Json* find(std::string_view key);
   /// Returns whether there is such a member that is not null. Marks it as read.
   bool has(std::string_view key);
+  /// Makes the first member that nothing has asked for a problem, but for those that are ignored.
+  void end(std::initializer_list<std::string_view> ignored = {});
   /// Returns the names of the members that nothing has asked for, fit to be shown.
   std::vector<std::string> unread() const;
   /// Returns whether this is an object; otherwise that is a problem.

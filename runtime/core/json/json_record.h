@@ -14,9 +14,12 @@
 // Not installed; modules above may include it.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -49,6 +52,7 @@ class JsonWriter {
   void constant(std::string_view key, const T& value) {
     (*this)(key, value);
   }
+  void end(std::initializer_list<std::string_view> = {}) {}
   Json take() { return std::move(object_); }
 
  private:
@@ -97,6 +101,54 @@ struct JsonForm {
     if (!place.check_object()) return false;
     describe(record, place);
     return true;
+  }
+};
+
+template <class Describe>
+struct JsonForm<Nested<Describe>> {
+  static constexpr bool may_be_absent = false;
+
+  static std::string expected(const Nested<Describe>&) { return "an object"; }
+  static Json write(const Nested<Describe>& nested) {
+    JsonWriter writer;
+    nested.describe(writer);
+    return writer.take();
+  }
+  static bool read(JsonReader& place, const Nested<Describe>& nested) {
+    if (!place.check_object()) return false;
+    nested.describe(place);
+    return true;
+  }
+};
+
+/// The form of a record that is written as a list: row_of(record) is a std::tuple of its cells,
+/// which are references or wrappers.
+template <class Record>
+requires requires(Record& record) { row_of(record); }
+struct JsonForm<Record> {
+  static constexpr bool may_be_absent = false;
+
+  static std::string expected(const Record&) { return "a list"; }
+  static Json write(const Record& record) {
+    return std::apply(
+        [](const auto&... cells) {
+          return Json::Array{JsonForm<std::remove_cvref_t<decltype(cells)>>::write(cells)...};
+        },
+        row_of(record));
+  }
+  static bool read(JsonReader& place, Record& record) {
+    const auto* array = std::get_if<Json::Array>(&place.json().value);
+    auto row = row_of(record);
+    constexpr std::size_t count = std::tuple_size_v<decltype(row)>;
+    if (array == nullptr || array->size() != count)
+      return place.refuse(str("a list of ", count, " values"));
+    std::size_t i = 0;
+    const auto read_cell = [&](auto& cell) {
+      JsonReader element((*array)[i], place, i);
+      ++i;
+      return JsonForm<std::remove_cvref_t<decltype(cell)>>::read(element, cell);
+    };
+    return std::apply([&](auto&... cells) { return (read_cell(cells) && ...); }, row);
   }
 };
 

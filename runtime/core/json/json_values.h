@@ -53,6 +53,16 @@ auto named(E& value, const std::remove_const_t<E> (&all)[count], const char* exp
       expected);
 }
 
+/// Some members of a record as an object of their own, which `describe(member)` describes.
+template <class Describe>
+struct Nested {
+  Describe describe;
+};
+template <class Describe>
+Nested<Describe> nested(Describe describe) {
+  return {describe};
+}
+
 /// The form of what a Json holds as it is.
 template <class T>
 struct PlainForm {
@@ -102,8 +112,11 @@ struct JsonForm<Within<T>> {
   static std::string expected(const Within<T>& number) {
     if (number.words != nullptr) return number.words;
     const char* kind = std::integral<Value> ? "a whole number" : "a number";
-    if (number.most < Limits::max()) return str(kind, " from ", number.least, " to ", number.most);
-    return number.least == Limits::lowest() ? kind : str(kind, " from ", number.least, " on");
+    if (number.least == Limits::lowest() && number.most == Limits::max()) return kind;
+    using Widest = std::conditional_t<std::integral<Value>, Index, Value>;
+    if (number.most == std::numeric_limits<Widest>::max())
+      return str(kind, " from ", number.least, " on");
+    return str(kind, " from ", number.least, " to ", number.most);
   }
   static Json write(const Within<T>& number) {
     return JsonForm<std::remove_const_t<T>>::write(number.value);

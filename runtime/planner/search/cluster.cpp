@@ -7,13 +7,12 @@
 #include <iterator>
 #include <optional>
 #include <regex>
-#include <set>
 
 #include <fmt/format.h>
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/json/json.h"
+#include "runtime/core/json/json_record.h"
 #include "runtime/core/parse_number.h"
 #include "runtime/core/require_call.h"
 #include "runtime/core/show_bytes.h"
@@ -116,57 +115,12 @@ std::string text_of(const std::string& path) {
   return text;
 }
 
-/// The members of one group, each read once.
-class GroupReader {
- public:
-  GroupReader(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
-    require(std::holds_alternative<Json::Object>(json.value), where_, " is no object");
-  }
-
-  std::string text(const char* key) {
-    const Json* found = find(key);
-    require(found != nullptr, where_, " has no \"", key, "\"");
-    const auto* value = std::get_if<std::string>(&found->value);
-    require(value != nullptr, where_, ": \"", key, "\" is no text");
-    return *value;
-  }
-  int count(const char* key) {
-    const Json* found = find(key);
-    require(found != nullptr, where_, " has no \"", key, "\"");
-    const auto* value = std::get_if<Index>(&found->value);
-    require(value != nullptr && *value >= 1 && *value <= most_gpus, where_, ": \"", key,
-            "\" is no whole number from 1 to ", most_gpus);
-    return static_cast<int>(*value);
-  }
-  /// 0: not given.
-  double positive(const char* key) {
-    const Json* found = find(key);
-    if (found == nullptr) return 0;
-    const auto* whole = std::get_if<Index>(&found->value);
-    const auto* real = std::get_if<double>(&found->value);
-    const double value = whole ? static_cast<double>(*whole) : real ? *real : 0.0;
-    require(value > 0 && value < 1e9, where_, ": \"", key, "\" is no number above 0");
-    return value;
-  }
-  bool has(const char* key) const { return json_.find(key) != nullptr; }
-  void check_all_read() const {
-    for (const auto& [key, value] : std::get<Json::Object>(json_.value))
-      require(read_.count(key) > 0, where_, ": \"", key,
-              "\" is unknown; there are gpu, nodes, per_node, gpus, memory_gib, price, link_gb_s, "
-              "network_gbit_s");
-  }
-  const std::string& where() const { return where_; }
-
- private:
-  const Json* find(const char* key) {
-    read_.insert(key);
-    return json_.find(key);
-  }
-
-  const Json& json_;
-  std::string where_;
-  std::set<std::string> read_;
-};
+/// A number above 0 that may be absent, which is 0.
+double positive(JsonReader& group, const char* key) {
+  double value = 0;
+  group.optional(key, within(value, 1e-9, 1e9, "a number above 0"));
+  return value;
+}
 
 /// What a file says of links counts in place of what was measured of collectives on others.
 void forget_collectives(bool across, Profile& profile) {
@@ -175,47 +129,45 @@ void forget_collectives(bool across, Profile& profile) {
 }
 
 /// What a file says beyond the type of the GPU.
-void refine(GroupReader& reader, GpuGroup& group) {
-  if (const double memory = reader.positive("memory_gib"); memory > 0) {
+void refine(JsonReader& reader, GpuGroup& group) {
+  if (const double memory = positive(reader, "memory_gib"); memory > 0) {
     // A GPU of 80 GiB is often said to have them, of which a few hundred MiB cannot be used.
     constexpr double rounding = 1.02;
     const auto bytes = static_cast<Index>(memory * gib);
-    require(memory * gib <= rounding * static_cast<double>(group.profile.memory), reader.where(),
-            ": \"memory_gib\" ", memory, " contradicts \"gpu\" ", group.gpu, ", which has ",
-            show_bytes(group.profile.memory));
+    if (memory * gib > rounding * static_cast<double>(group.profile.memory))
+      reader.fail("memory_gib is ", memory, ", which contradicts gpu ", group.gpu, ": it has ",
+                  show_bytes(group.profile.memory));
     group.profile.memory = std::min(bytes, group.profile.memory);
   }
-  group.price = reader.positive("price");
-  if (const double rate = reader.positive("link_gb_s"); rate > 0) {
-    require(group.per_node > 1, reader.where(),
-            ": \"link_gb_s\" contradicts \"per_node\" 1: a node has no second GPU to link");
+  group.price = positive(reader, "price");
+  if (const double rate = positive(reader, "link_gb_s"); rate > 0) {
+    if (group.per_node == 1)
+      reader.fail("link_gb_s contradicts per_node 1: a node has no second GPU to link");
     group.profile.node.bytes_per_s = rate * 1e9;
     forget_collectives(false, group.profile);
   }
-  if (const double rate = reader.positive("network_gbit_s"); rate > 0) {
+  if (const double rate = positive(reader, "network_gbit_s"); rate > 0) {
     group.network.port.bytes_per_s = rate * 1e9 / bits;
     forget_collectives(true, group.profile);
   }
 }
 
-GpuGroup read_group(const Json& json, const std::string& where) {
-  GroupReader reader(json, where);
-  const std::string gpu = reader.text("gpu");
-  const int nodes = reader.count("nodes"), per_node = reader.count("per_node");
-  require(nodes <= most_gpus / per_node, where, " has more than ", most_gpus, " GPUs");
+GpuGroup read_group(JsonReader& reader) {
+  const auto gpu = reader.get<std::string>("gpu");
+  const int nodes = reader.get("nodes", 1, most_gpus),
+            per_node = reader.get("per_node", 1, most_gpus);
+  if (nodes > most_gpus / per_node) reader.fail("nodes x per_node is more than ", most_gpus);
   GpuGroup group;
   try {
     group = make_group(gpu, nodes, per_node);
   } catch (const Error& error) {
-    throw Error(where + ": " + error.what());
+    reader.fail("gpu: ", error.what());
   }
-  if (reader.has("gpus")) {
-    const int gpus = reader.count("gpus");
-    require(gpus == group.gpus(), where, ": \"gpus\" ", gpus, " contradicts \"nodes\" ", nodes,
-            " x \"per_node\" ", per_node, " = ", group.gpus());
-  }
+  if (const int gpus = reader.get_or("gpus", group.gpus(), 1, most_gpus); gpus != group.gpus())
+    reader.fail("gpus is ", gpus, ", which contradicts nodes ", nodes, " x per_node ", per_node,
+                " = ", group.gpus());
   refine(reader, group);
-  reader.check_all_read();
+  reader.end();
   return group;
 }
 
@@ -300,20 +252,19 @@ Cluster parse_cluster(std::string_view json, const std::string& source) {
   } catch (const Error& error) {
     throw Error(source + ": " + error.what());
   }
-  const Json* groups = all.find("groups");
-  const auto* list = groups == nullptr ? nullptr : std::get_if<Json::Array>(&groups->value);
-  require(list != nullptr && !list->empty(), source,
-          " has no \"groups\": [{\"gpu\": \"H100-80\", \"nodes\": 8, \"per_node\": 8}]");
-  for (const auto& [key, value] : std::get<Json::Object>(all.value))
-    require(key == "groups", source, ": \"", key, "\" is unknown; there is \"groups\"");
   Cluster cluster;
   int left = most_gpus;
-  for (std::size_t i = 0; i < list->size(); ++i) {
-    cluster.groups.push_back(read_group((*list)[i], str(source, ": group ", i + 1)));
+  JsonReader reader(all, source);
+  reader.each("groups", [&](JsonReader& group) {
+    if (!group.check_object()) return;
+    cluster.groups.push_back(read_group(group));
     const int gpus = cluster.groups.back().gpus();
     require(gpus <= left, source, " has more than ", most_gpus, " GPUs");
     left -= gpus;
-  }
+  });
+  require(!cluster.groups.empty(), source,
+          " has no \"groups\": [{\"gpu\": \"H100-80\", \"nodes\": 8, \"per_node\": 8}]");
+  reader.end();
   check_distinct(cluster, source);
   return cluster;
 }

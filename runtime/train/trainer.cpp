@@ -151,7 +151,8 @@ Trainer::State::State(Context& context_, const Model& model)
   for (const std::string& name : plan.evaluate.model().metrics)
     evaluation_metrics.push_back({name});
   page.set_micro_batches(context.micro_batches());
-  sums_.resize(first_metric + std::max(step_metrics.size(), evaluation_metrics.size()));
+  register_votes();
+  sums_.resize(first_metric() + std::max(step_metrics.size(), evaluation_metrics.size()));
   page.enter(observe::Phase::program);
 }
 

@@ -15,6 +15,7 @@
 #include "runtime/train/numerics/replica_checks.h"
 #include "runtime/train/numerics/step_verification.h"
 #include "runtime/train/profile/training_profile.h"
+#include "runtime/train/votes.h"
 
 namespace trireme {
 
@@ -120,17 +121,20 @@ struct Trainer::State {
   } agreed;
 
  private:
-  bool has_values_ = false;                       // parameters are drawn or loaded
-  static constexpr std::size_t first_metric = 5;  // in sums_
-  /// A loss, votes to stop, to save, on a snapshot and on its copies on disks, metrics.
+  bool has_values_ = false;  // parameters are drawn or loaded
+  train::Votes votes_;
+  /// The loss, one element for each of `votes_`, and the metrics.
   std::vector<double> sums_;
+  std::size_t first_metric() const { return 1 + votes_.count(); }  // in sums_
+  /// Registers what ranks agree on at the end of a step. Called once, when all members are made.
+  void register_votes();
   /// Adds what `pass` has computed to `sums_`: the loss, and behind it the metrics. Of all ranks
   /// with the same sums, one counts.
   void add_sums(train::Pass& pass);
   /// Collective. The total of `sums_` over the world, in a fixed order, divided by `targets`: the
   /// loss, and into `metrics` the metrics.
   double finish_sums(double targets, std::vector<Metric>& metrics);
-  /// The same at the end of a step; the votes to stop and to save travel with it, into `agreed`.
+  /// The same at the end of a step; `votes_` travel with it, and are settled.
   double end_step(double targets);
   /// Collective. The global batch that begins at sample `first` of the stream into `inputs`;
   /// returns the targets of all data ranks. The votes to stop travel with them, into `agreed`.

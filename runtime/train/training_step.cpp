@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <span>
 
 #include "runtime/train/tensor_dump.h"
 #include "runtime/train/trainer_agreement.h"
@@ -34,34 +35,45 @@ StepPart part_of(Optimizer::Part part) {
 
 }  // namespace
 
+void Trainer::State::register_votes() {
+  const auto yes = [](bool vote) { return vote ? 1.0 : 0.0; };
+  votes_.add([=, this] { return yes(!context.stop_reason().empty()); },
+             [this](double sum) { agreed.stop = sum > 0; });
+  votes_.add([=, this] { return yes(checkpointer && checkpointer->votes_to_save()); },
+             [this](double sum) { agreed.save = sum > 0; });
+  // Copies on disks come first: the next snapshot may start what their vote is about.
+  votes_.add([this] { return checkpointer ? checkpointer->local_vote() : 0; },
+             [this](double sum) {
+               if (checkpointer) checkpointer->take_local_vote(sum);
+             });
+  votes_.add([this] { return checkpointer ? checkpointer->snapshot_vote() : 0; },
+             [this](double sum) {
+               if (checkpointer) checkpointer->take_snapshot_vote(sum);
+             });
+}
+
 void Trainer::State::add_sums(Pass& pass) {
   if (context.mesh().coordinate(Axis::tensor) != 0) return;  // of those with the same, one counts
   sums_[0] += pass.loss();
   for (std::size_t i = 0; i < pass.model().metrics.size(); ++i)
-    sums_[first_metric + i] += pass.metric(i);
+    sums_[first_metric() + i] += pass.metric(i);
 }
 
 double Trainer::State::finish_sums(double targets, std::vector<Metric>& metrics) {
-  const auto count = static_cast<Index>(first_metric + metrics.size());
+  const auto count = static_cast<Index>(first_metric() + metrics.size());
   context.host().all_reduce({sums_.data(), count, DType::f64}, Reduction::sum);
   for (std::size_t i = 0; i < metrics.size(); ++i)
-    metrics[i].value = sums_[first_metric + i] / targets;
+    metrics[i].value = sums_[first_metric() + i] / targets;
   return sums_[0] / targets;
 }
 
 double Trainer::State::end_step(double targets) {
-  const auto vote = [](bool yes) { return yes ? 1.0 : 0.0; };
+  const std::span<double> votes = std::span(sums_).subspan(1, votes_.count());
   std::fill(sums_.begin(), sums_.end(), 0.0);
   add_sums(*bound.train);
-  sums_[1] = vote(!context.stop_reason().empty());
-  sums_[2] = vote(checkpointer && checkpointer->votes_to_save());
-  sums_[3] = checkpointer ? checkpointer->snapshot_vote() : 0;
-  sums_[4] = checkpointer ? checkpointer->local_vote() : 0;
+  votes_.cast(votes);
   const double loss = finish_sums(targets, step_metrics);
-  agreed = {sums_[1] > 0, sums_[2] > 0};
-  if (!checkpointer) return loss;
-  checkpointer->take_local_vote(sums_[4]);  // first: the next may start what it is about
-  checkpointer->take_snapshot_vote(sums_[3]);
+  votes_.settle(votes);
   return loss;
 }
 

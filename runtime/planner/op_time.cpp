@@ -42,6 +42,21 @@ double correction(const ProductWork& work, const Profile& profile) {
   return weights == 0 ? 1 : std::exp(sum / weights);
 }
 
+/// What a GPU's kernels that keep no scores reach of their rate for long sequences and heads of
+/// 128. Exponentials: a multiprocessor computes 16 while its fp32 lanes compute 2 FLOPs each; they
+/// take the time of the products of `equal` columns of a head. Blocks of 128 x 128 scores on the
+/// diagonal are computed whole, and half of them is in no count of FLOPs.
+double share_of_shape(const AttentionWork& work, const Profile& profile) {
+  if (profile.is_cpu()) return 1;
+  constexpr double widest = 128, block = 128;
+  const double lanes = profile.device.capability == 80 ? 64 : 128;
+  const double equal = lanes / 32 * profile.peak(work.dtype) / profile.peak_f32;
+  const double head = std::min(static_cast<double>(work.head_dim), widest);
+  const auto sequence = static_cast<double>(work.sequence);
+  return head / (head + equal) * (widest + equal) / widest * (sequence + 1) /
+         (sequence + std::min(sequence, block));
+}
+
 /// FLOP/s: of what was measured, that which is nearest in length and size of heads.
 double attention_rate(const AttentionWork& work, bool backward, const Profile& profile) {
   const auto doublings = [](Index a, Index b) {
@@ -57,7 +72,7 @@ double attention_rate(const AttentionWork& work, bool backward, const Profile& p
       best = &known;
   if (best != nullptr) return best->flops_per_s;
   return (backward ? profile.attention_backward : profile.attention_forward) *
-         profile.peak(work.dtype);
+         profile.peak(work.dtype) * share_of_shape(work, profile);
 }
 
 }  // namespace

@@ -87,6 +87,28 @@ TEST(OpTime, AttentionHasARateOfItsOwnForBackward) {
   EXPECT_DOUBLE_EQ(op_time(work, profile, {1, 1}, one_node).attention, 4000);
 }
 
+TEST(OpTime, AttentionOfAGpuIsSlowerWithNarrowHeadsAndShortSequences) {
+  const auto rate = [](int capability, Index sequence, Index head) {
+    Profile profile = unit_profile();
+    profile.bytes_per_s = 1e9;
+    profile.device = gpu_traits(capability, 100, 100000);
+    profile.peak_bf16 = 1600;
+    profile.peak_f32 = 100;
+    StepWork work = step(0);
+    work.parts.attention = {{1, sequence, 1, 1, head, DType::bf16, 1600}};
+    return 1 / op_time(work, profile, {1, 1}, one_node).attention;
+  };
+  constexpr Index endless = Index{1} << 40;
+  EXPECT_NEAR(rate(90, endless, 128), 1, 1e-6);  // the profile's share
+  // Exponentials take as long as 64 columns of a head; of an A100, which has half as many fp32
+  // lanes and half the FLOPs in products, as 32.
+  EXPECT_NEAR(rate(90, endless, 64), 0.5 / (128.0 / 192), 1e-6);
+  EXPECT_NEAR(rate(80, endless, 64), (64.0 / 96) / (128.0 / 160), 1e-6);
+  EXPECT_NEAR(rate(90, endless, 256), 1, 1e-6);  // no faster than those of 128
+  EXPECT_NEAR(rate(90, 1024, 128), 1025.0 / 1152, 1e-9);
+  EXPECT_NEAR(rate(90, 64, 128), 65.0 / 128, 1e-9);  // one block, as long as the sequence
+}
+
 TEST(OpTime, AttentionIsThatOfTheNearestMeasurement) {
   Profile profile = unit_profile();
   profile.bytes_per_s = 1e9;

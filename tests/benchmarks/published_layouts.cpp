@@ -132,21 +132,33 @@ Run plan(const Json& row) {
   return run;
 }
 
-/// Of the peak: the rate of an attention that writes its scores to memory and reads them `passes`
-/// times in all, 2 bytes each. The masked half is computed as well.
-double unfused_rate(const Run& run, const Profile& profile, double passes) {
-  const double head = run.row["hidden"].get<double>() / run.row["heads"].get<double>();
-  const double flops = 4 * head;  // of a score
-  const double products_s =
-      flops / (profile.efficiency * profile.peak_bf16 * head / (head + profile.half_k));
-  return flops / 2 / (products_s + 2 * passes / profile.bytes_per_s) / profile.peak_bf16;
-}
-
-double attention_rate(const Run& run, const Profile& profile, const Numbers& numbers) {
+/// Of the peak, forward.
+double attention_share(const Run& run, const Numbers& numbers) {
   const std::string kind = run.row["attention"];
-  if (kind == "unfused") return unfused_rate(run, profile, numbers.at("passes"));
   if (kind != "flash2") return numbers.at("attention." + kind);
   return numbers.at(is_h100(run) ? "attention.flash2.H100" : "attention.flash2.A100");
+}
+
+/// The rates of an attention that keeps its scores, whole squares of 2 bytes: products as any
+/// other, four of them backward, as none is computed again, and loops between them. Softmax reads
+/// the half that is not masked and writes all (Megatron-LM, scaled_upper_triang_masked_softmax.h);
+/// dropout reads and writes all, and a byte of its mask. `loops`: how much more time loops take
+/// than these bytes.
+std::vector<MeasuredAttention> unfused_attention(const Json& row, double loops,
+                                                 const Profile& profile) {
+  const Index s = row["seq_length"], head = row["hidden"].get<Index>() / row["heads"].get<Index>();
+  const auto product = [&](Index n, Index k) {
+    return product_time({s, n, k, 1, DType::bf16}, profile);
+  };
+  const double squares = static_cast<double>(s * s);
+  const auto rate = [&](int to_scores, int from_scores, double bytes, double counted) {
+    const double seconds = to_scores * product(s, head) + from_scores * product(head, s) +
+                           loops * bytes * squares / profile.bytes_per_s;
+    return counted * squares * static_cast<double>(head) / seconds;
+  };
+  constexpr double softmax = 1 + 2, softmax_backward = 1 + 1 + 2, dropout = 2 + 2 + 1;
+  return {{s, head, false, DType::bf16, rate(1, 1, softmax + dropout, 2)},
+          {s, head, true, DType::bf16, rate(1, 3, softmax_backward + dropout, 5)}};
 }
 
 /// How often a framework moves what the plan's loop moves once. Products and attention move their
@@ -172,8 +184,12 @@ Profile profile_of(const Run& run, const Numbers& numbers) {
   profile.half_k = numbers.at("half_k");
   const double nominal = low_power ? 2.4e12 : is_h100(run) ? 3.35e12 : 2.039e12;
   profile.bytes_per_s = (run.row["gpu"] == "A100-40" ? 1.555e12 : nominal) * numbers.at("memory");
-  profile.attention_forward = attention_rate(run, profile, numbers);
-  profile.attention_backward = profile.attention_forward * numbers.at("backward");
+  if (run.row["attention"] == "unfused") {
+    profile.attentions = unfused_attention(run.row, numbers.at("class.megatron"), profile);
+  } else {
+    profile.attention_forward = attention_share(run, numbers);
+    profile.attention_backward = profile.attention_forward * numbers.at("backward");
+  }
   profile.loops = run.loops;
   for (MeasuredLoop& loop : profile.loops)
     loop.bytes_per_s = profile.bytes_per_s / traffic_of(loop.op, run.row["elementwise"], numbers);

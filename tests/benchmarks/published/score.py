@@ -37,7 +37,6 @@ PRIORS = {
     "attention.flash2.A100": (0.57, 1.2),
     "attention.triton": (0.40, 1.3),
     "backward": (0.85, 1.2),               # rate of attention's backward beside its forward
-    "passes": (8, 1.5),                    # of an unfused attention over its scores, forward
     "link": (0.75, 1.2),                   # of the nominal rate inside a node
     "port": (0.80, 1.2),                   # of the nominal rate between nodes
     "latency_us": (4, 2),                  # of a ring step

@@ -135,7 +135,8 @@ TEST_F(Planned, BadInputIsOneLineEach) {
   const std::pair<std::string, const char*> wrong[] = {
       {"--cluster 8x8xH9000" + rest, "trireme: --cluster 8x8xH9000: "},
       {"--cluster somewhere" + rest, "is no file, and no cluster: expected NODESxGPUSxGPU"},
-      {"--cluster " + contradiction + rest, "\"gpus\" 8 contradicts \"nodes\" 2 x \"per_node\" 8"},
+      {"--cluster " + contradiction + rest,
+       "groups[0].gpus is 8, which contradicts nodes 2 x per_node 8"},
       {rest, "trireme: --cluster is missing"},
       {"--cluster 8xH100 --try 2",
        "trireme: --model PRESET, --model-config FILE or --hf DIR is missing: --try is for layouts"},

@@ -73,7 +73,9 @@ void add_rows(const std::string& file, const std::set<std::string>& loops, doubl
   std::ifstream in(file, std::ios::binary);
   require(in.good(), file, ": cannot be read");
   const Json profile = parse_json(std::string{std::istreambuf_iterator<char>(in), {}});
-  JsonReader(profile, file).each("rows", [&](JsonReader& row) {
+  JsonReader reader(profile, file);
+  if (!reader.has("rows")) reader.fail("rows is missing; expected a list");
+  reader.each("rows", [&](JsonReader& row) {
     const auto op = row.get<std::string>("op");
     const auto bytes = row.get<double>("bytes"), seconds = row.get<double>("ms") / 1e3;
     if (loops.count(op) == 0 || bytes == 0 || seconds == 0) return;

@@ -10,7 +10,7 @@ namespace trireme::interop {
 
 /// Returns a number of a config.json that fits fp32; `absent` where there is none.
 double real(JsonReader& keys, const char* key, double absent);
-/// Does the same of a number that must be there.
+/// Returns a number that must be there, and fits fp32.
 double real(JsonReader& keys, const char* key);
 
 /// Sets the base and the scaling of `config.model`; `config.max_positions` is known already.

@@ -29,7 +29,7 @@ std::vector<Profile> profiles_called(std::string_view name, const std::vector<Pr
 bool is_known_gpu(std::string_view name);
 /// Whether there are data sheets of the same family: "RTX 5080" is of that of RTX-5090.
 bool is_of_known_family(std::string_view name);
-/// Of the profiles of data sheets. Throws: Error that lists those that it may mean, or all, and
+/// Returns the profile of a data sheet. Throws: Error that lists those that it may mean, or all, and
 /// those of its family.
 Profile known_profile(std::string_view name);
 /// Of a GPU in use: of those with its capability and multiprocessors the one with the least memory

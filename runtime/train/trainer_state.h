@@ -134,7 +134,7 @@ struct Trainer::State {
   /// Collective. The total of `sums_` over the world, in a fixed order, divided by `targets`: the
   /// loss, and into `metrics` the metrics.
   double finish_sums(double targets, std::vector<Metric>& metrics);
-  /// The same at the end of a step; `votes_` travel with it, and are settled.
+  /// Sums the results of a step over all ranks, with `votes_`, which it settles.
   double end_step(double targets);
   /// Collective. The global batch that begins at sample `first` of the stream into `inputs`;
   /// returns the targets of all data ranks. The votes to stop travel with them, into `agreed`.

@@ -25,7 +25,7 @@ void describe(RecordOf<Wheel> auto& wheel, auto& member) {
 }
 
 struct Bicycle {
-  std::string owner = "nobody";
+  std::string owner = "unknown";
   int gears = 1;
   bool bell = false;
   Color color = Color::red;

@@ -11,7 +11,7 @@ namespace trireme::supervisor {
 /// Why mpirun has started nothing, with the remedy, where a box with this first line says so;
 /// empty: it does not.
 std::string refusal_in(std::string_view first_line);
-/// The same of a line outside of boxes, which mpirun or srun prints.
+/// Returns that reason for a line outside of boxes, which mpirun or srun prints.
 std::string refusal_of(std::string_view line);
 /// Whether a box with this first line says why a job has ended, not only that it has.
 bool says_why(std::string_view first_line);

@@ -1,5 +1,5 @@
-// Opens what is expected to be a plain file. A pipe with its name would be waited for, perhaps for
-// ever, and a directory or a device would fail at a later call that does not say what it is.
+// Opens what is expected to be a plain file. Opening a pipe with its name could wait without
+// end, and a directory or a device would fail at a later call that does not say what it is.
 //
 // Not installed; modules above may include it.
 #pragma once

@@ -59,9 +59,9 @@ class JsonReader {
   /// Reads an object that outlives this reader. `source`, which may be empty, is the name of the
   /// file, with which messages begin. The first problem throws Error.
   JsonReader(const Json& json, std::string source);
-  /// As above, but problems are added to a list, each as one line, and reading goes on: a value
-  /// that does not fit leaves its target unchanged. The list gets no more than 1000 of them: a
-  /// hostile file may have millions.
+  /// Reads an object as well, but problems are added to a list, each as one line, and reading goes
+  /// on: a value that does not fit leaves its target unchanged. The list gets no more than 1000 of
+  /// them: a hostile file may have millions.
   JsonReader(const Json& json, std::string source, std::vector<std::string>& problems);
   /// Reads what lies in `parent`, which outlives this reader: the member `key`, or the element
   /// `index` of an array.
@@ -89,7 +89,7 @@ class JsonReader {
   void optional(std::string_view key, T&& value) {
     if (has(key)) read(key, *find(key), value);
   }
-  /// Does the same: only a writer asks for the condition.
+  /// Reads what optional() reads: only a writer asks for the condition.
   template <class T>
   void when(bool /*written*/, std::string_view key, T&& value) {
     optional(key, value);
@@ -117,7 +117,7 @@ class JsonReader {
     optional(key, absent);
     return absent;
   }
-  /// The same of a number with limits; with a problem that is only listed, `least`.
+  /// Returns a number with limits; with a problem that is only listed, `least`.
   template <Number T>
   T get(std::string_view key, T least, T most) {
     (*this)(key, Within<T>{least, least, most});
@@ -197,7 +197,7 @@ class JsonReader {
   std::string_view key_;                // in the parent, where that is an object
   std::size_t index_ = 0;               // in the parent, where that is an array
   std::vector<bool> read_;              // members that were asked for; empty: none was
-  // Of the root:
+  // The root alone has these:
   std::string source_;
   std::vector<std::string>* problems_ = nullptr;  // null: a problem is thrown
 };

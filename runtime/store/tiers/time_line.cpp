@@ -67,7 +67,7 @@ std::string to_text(const TimeLine& line) {
 TimeLine parse_time_line(const std::string& text) {
   const Json json = parse_json(checked_line(text, "the time line"));
   auto line = from_json<TimeLine>(json, "the time line");
-  if (const Json* disk = json.find("disk"))  // of trireme 0.2
+  if (const Json* disk = json.find("disk"))  // written by older versions
     if (const auto* directory = std::get_if<std::string>(&disk->value)) line.add_disk(*directory);
   return line;
 }

@@ -29,8 +29,8 @@ std::vector<Profile> profiles_called(std::string_view name, const std::vector<Pr
 bool is_known_gpu(std::string_view name);
 /// Whether there are data sheets of the same family: "RTX 5080" is of that of RTX-5090.
 bool is_of_known_family(std::string_view name);
-/// Returns the profile of a data sheet. Throws: Error that lists those that it may mean, or all, and
-/// those of its family.
+/// Returns the profile of a data sheet. Throws: Error that lists those that the name may mean, or
+/// all, and those of its family.
 Profile known_profile(std::string_view name);
 /// Of a GPU in use: of those with its capability and multiprocessors the one with the least memory
 /// that is not less than `free` bytes, which are free on it. Throws: Error that lists

@@ -134,7 +134,7 @@ struct Trainer::State {
   /// Collective. The total of `sums_` over the world, in a fixed order, divided by `targets`: the
   /// loss, and into `metrics` the metrics.
   double finish_sums(double targets, std::vector<Metric>& metrics);
-  /// Sums the results of a step over all ranks, with `votes_`, which it settles.
+  /// Collective. Does that at the end of a step, and settles the votes, which are part of the sums.
   double end_step(double targets);
   /// Collective. The global batch that begins at sample `first` of the stream into `inputs`;
   /// returns the targets of all data ranks. The votes to stop travel with them, into `agreed`.

@@ -127,7 +127,7 @@ void describe_gpu(auto& device, auto& member) {
     member("sms", within(multiprocessors, 1, most_int));
     member("shared_bytes", within(shared_bytes, 1, most_bytes));
   }
-  if constexpr (!std::decay_t<decltype(member)>::writes) try {
+  if constexpr (reads<decltype(member)>) try {
       device =
           model.empty() ? gpu_traits(capability, multiprocessors, shared_bytes) : gpu_traits(model);
     } catch (const Error& error) {
@@ -140,13 +140,13 @@ void describe_device(auto& profile, auto& member) {
   member.when(!profile.names.empty(), "names", profile.names);
   member.when(profile.watts > 0, "watts", not_negative(profile.watts));
   bool is_cpu = profile.is_cpu();
-  if constexpr (!std::decay_t<decltype(member)>::writes) is_cpu = false;
+  if constexpr (reads<decltype(member)>) is_cpu = false;
   member.when(is_cpu, "kind", either(is_cpu, "gpu", "cpu", "cpu or gpu"));
   if (is_cpu)
     describe_cpu(profile.device, member);
   else
     describe_gpu(profile.device, member);
-  if constexpr (!std::decay_t<decltype(member)>::writes) profile.queues = !is_cpu;
+  if constexpr (reads<decltype(member)>) profile.queues = !is_cpu;
   member("memory", within(profile.memory, 1, most_bytes));
   member("peak", nested([&](auto& peak) {
            peak("bf16", positive(profile.peak_bf16));
@@ -202,7 +202,7 @@ void describe(RecordOf<Profile> auto& profile, auto& member) {
   member.when(profile.compared_runs > 0, "compared_runs",
               within(profile.compared_runs, 0, most_int));
   member.when(!profile.cannot_run.empty(), "cannot_run", profile.cannot_run);
-  if constexpr (!std::decay_t<decltype(member)>::writes) take_links(links, member, profile);
+  if constexpr (reads<decltype(member)>) take_links(links, member, profile);
   member.end({"when", "sources"});
 }
 

@@ -59,7 +59,7 @@ void name_with_bytes(const std::string& key, auto& name, auto& member) {
   std::string digits = digits_of(name);
   member.optional(key, name);
   member.when(!digits.empty(), key + bytes_member, digits);
-  if constexpr (!std::decay_t<decltype(member)>::writes)
+  if constexpr (reads<decltype(member)>)
     if (std::string bytes = bytes_of(digits); !bytes.empty()) name = std::move(bytes);
 }
 
@@ -105,7 +105,7 @@ void describe(RecordOf<AttemptBegan> auto& line, auto& member) {
   SaveRule by_steps = line.saves.value_or(SaveRule{}), by_time = by_steps;
   member.when(by_steps.steps > 0, "save_steps", count(by_steps.steps));
   member.when(line.saves && by_time.steps == 0, "save_seconds", seconds(by_time.seconds));
-  if constexpr (!std::decay_t<decltype(member)>::writes) {
+  if constexpr (reads<decltype(member)>) {
     if (member.has("save_steps"))
       line.saves = by_steps;
     else if (member.has("save_seconds"))

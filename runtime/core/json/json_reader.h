@@ -54,8 +54,6 @@ Within<T> within(T& value, NumberIn<T> least, NumberIn<T> most, const char* word
 
 class JsonReader {
  public:
-  static constexpr bool writes = false;
-
   /// Reads an object that outlives this reader. `source`, which may be empty, is the name of the
   /// file, with which messages begin. The first problem throws Error.
   JsonReader(const Json& json, std::string source);

@@ -31,11 +31,13 @@ namespace trireme {
 template <class T, class Record>
 concept RecordOf = std::same_as<std::remove_const_t<T>, Record>;
 
+/// Is true of the `member` that reads: a description asks it for what only a reader does.
+template <class Member>
+inline constexpr bool reads = std::same_as<std::remove_cvref_t<Member>, JsonReader>;
+
 /// Writes the members of a record in the order of their description.
 class JsonWriter {
  public:
-  static constexpr bool writes = true;
-
   template <class T>
   void operator()(std::string_view key, const T& value) {
     object_.emplace_back(key, JsonForm<T>::write(value));

@@ -58,8 +58,9 @@ TEST_F(Outputs, AreNoInputOfAnotherOption) {
       EXPECT_THAT(problems(out, link, in, name), replaces(out, in)) << out.name << in.name;
       fs::remove(folder_ / link);
       EXPECT_THAT(problems(out, link, in, name), Not(replaces(out, in))) << out.name << in.name;
-      if (out.ending == in.ending)
+      if (out.ending == in.ending) {
         EXPECT_THAT(problems(out, name, in, name), replaces(out, in)) << out.name << in.name;
+      }
     }
 }
 

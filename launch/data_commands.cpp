@@ -6,9 +6,9 @@
 
 #include "launch/commands.h"
 #include "launch/step_arguments.h"
-#include "launch/supervisor/machine/end_signals.h"
 #include "runtime/core/json/json.h"
 #include "runtime/core/parse_number.h"
+#include "runtime/core/process/end_signals.h"
 #include "runtime/data/prepare/prepare_text.h"
 
 namespace trireme {
@@ -36,7 +36,7 @@ std::string counted(Index count, const char* what) {
 Sidecar prepare_or_stop(PrepareOptions& options, const TextEncoder& encoder) {
   for (const std::string& warning : encoder.warnings())
     std::cerr << "trireme: warning: " << warning << '\n';
-  supervisor::EndSignals signals;
+  EndSignals signals;
   options.stop_file = signals.file();
   try {
     Progress progress(options.prefix);
@@ -47,7 +47,7 @@ Sidecar prepare_or_stop(PrepareOptions& options, const TextEncoder& encoder) {
     if (signal == 0) throw;
     std::cerr << "trireme: stopped by signal " << signal << "; " << options.prefix
               << ".idx was not written\n";
-    supervisor::end_by(signal);
+    end_by(signal);
     throw;
   }
 }

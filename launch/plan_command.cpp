@@ -8,7 +8,7 @@
 #include "launch/commands.h"
 #include "launch/plan_trials.h"
 #include "launch/supervisor/decide/command_words.h"
-#include "launch/supervisor/machine/processes.h"
+#include "runtime/core/process/child.h"
 #include "runtime/interop/hf_config.h"
 #include "runtime/interop/model_files.h"
 #include "runtime/options/check_options.h"
@@ -214,7 +214,7 @@ bool plans_for_cpus(const Question& question) {
 
 void check_mpirun(const PlanArguments& words, Problems& problems) {
   const std::vector<std::string> mpirun = supervisor::words_in(words.mpirun);
-  if (mpirun.empty() || !supervisor::is_executable(mpirun.front()))
+  if (mpirun.empty() || !is_executable(mpirun.front()))
     problems.add("--mpirun '", words.mpirun, "': there is no such program");
 }
 
@@ -250,9 +250,9 @@ void check_jobs(const CommandLine& command, const PlanArguments& words, Problems
 }
 
 /// What starts jobs: their failures, and signals, end with an exit code.
-ExitCode run_jobs(const std::function<void(const supervisor::EndSignals&)>& f) {
+ExitCode run_jobs(const std::function<void(const EndSignals&)>& f) {
   constexpr int exit_of_signals = 128;
-  supervisor::EndSignals signals;
+  EndSignals signals;
   try {
     f(signals);
     return ExitCode::success;
@@ -270,7 +270,7 @@ ExitCode run_jobs(const std::function<void(const supervisor::EndSignals&)>& f) {
 ExitCode calibrate_now(const calibrate::Request& request) {
   std::cerr << "trireme plan: measuring with " << request.ranks
             << (request.ranks == 1 ? " rank" : " ranks") << "; each part is shown when it ends\n";
-  return run_jobs([&](const supervisor::EndSignals& signals) {
+  return run_jobs([&](const EndSignals& signals) {
     calibrate::calibrate(request, signals,
                          [](std::string_view line) { std::cout << line << std::endl; });
   });
@@ -289,9 +289,8 @@ ExitCode plan_now(const TrainingTask& task, const Question& question, const Plan
   Answer found = answer(task, question);
   if (words.tries > 0 && question.explain.empty() && found.fits()) {
     const Trials trials{static_cast<std::size_t>(words.tries), supervisor::words_in(words.mpirun)};
-    const ExitCode tried = run_jobs([&](const supervisor::EndSignals& signals) {
-      try_layouts(task, question, trials, signals, found);
-    });
+    const ExitCode tried = run_jobs(
+        [&](const EndSignals& signals) { try_layouts(task, question, trials, signals, found); });
     if (tried != ExitCode::success) return tried;
   }
   if (words.json)

@@ -8,9 +8,10 @@
 #include "trireme/core/random.h"
 #include "trireme/data/token_file.h"
 
-#include "launch/supervisor/machine/processes.h"
 #include "launch/verify/program_words.h"
 #include "runtime/core/json/json.h"
+#include "runtime/core/process/child.h"
+#include "runtime/store/write/temporary_directory.h"
 
 namespace trireme {
 namespace {
@@ -22,8 +23,7 @@ constexpr Index steps = 5, first_timed = 3;
 constexpr double limit_s = 1800;  // of a job
 
 /// Enough for the first steps, or to be read again and again.
-std::string random_tokens(const TrainingTask& task,
-                          const supervisor::TemporaryDirectory& directory) {
+std::string random_tokens(const TrainingTask& task, const TemporaryDirectory& directory) {
   constexpr Index least = 20'000, most = Index{1} << 24;
   const Index vocabulary = task.model().vocab_size;
   const Index count = std::clamp(2 * steps * task.tokens_per_step(), least, most);
@@ -43,13 +43,13 @@ std::string random_tokens(const TrainingTask& task,
 /// Beside this program, else in PATH.
 std::string program() {
   const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "train_gpt";
-  return supervisor::is_executable(here.string()) ? here.string() : "train_gpt";
+  return is_executable(here.string()) ? here.string() : "train_gpt";
 }
 
 class Trial {
  public:
   Trial(const TrainingTask& task, const Question& question, const Trials& trials,
-        const supervisor::EndSignals& signals)
+        const EndSignals& signals)
       : task_(task), question_(question), trials_(trials), signals_(signals) {
     if (!task.given("--data-path")) data_ = {"--data-path", random_tokens(task, directory_)};
   }
@@ -58,12 +58,10 @@ class Trial {
     TriedLayout tried{layout.layout, layout.time.total, 0, {}};
     const std::string metrics = directory_.path() + "/metrics.jsonl";
     std::filesystem::remove(metrics);
-    const supervisor::ProgramEnd end =
-        verify::run_job(words_of(layout.layout, metrics), limit_s, signals_);
-    if (end.code != 0)
-      tried.problem = end.why == supervisor::ProgramEnd::Why::late
-                          ? str("no end after ", limit_s, " s")
-                          : verify::reason_in(end.output);
+    const ChildEnd end = verify::run_job(words_of(layout.layout, metrics), limit_s, signals_);
+    if (end.code() != 0)
+      tried.problem = end.why == ChildEnd::Why::late ? str("no end after ", limit_s, " s")
+                                                     : verify::reason_in(end.output);
     else
       tried.measured_s = median_step(metrics);
     return tried;
@@ -105,16 +103,16 @@ class Trial {
   const TrainingTask& task_;
   const Question& question_;
   const Trials& trials_;
-  const supervisor::EndSignals& signals_;
-  const supervisor::TemporaryDirectory directory_{std::filesystem::temp_directory_path().string(),
-                                                  "trireme-plan"};
+  const EndSignals& signals_;
+  const TemporaryDirectory directory_{std::filesystem::temp_directory_path().string(),
+                                      "trireme-plan"};
   Words data_;
 };
 
 }  // namespace
 
 void try_layouts(const TrainingTask& task, const Question& question, const Trials& trials,
-                 const supervisor::EndSignals& signals, Answer& answer) {
+                 const EndSignals& signals, Answer& answer) {
   const Trial trial(task, question, trials, signals);
   std::vector<std::size_t>& best = answer.result.best;
   const std::size_t count = std::min(trials.layouts, best.size());

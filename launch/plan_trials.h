@@ -17,7 +17,6 @@ struct Trials {
 /// --data-path. Sets Answer::tried, and puts the fastest in front of SearchResult::best. Throws:
 /// Error when none of them trains, verify::Interrupted.
 void try_layouts(const planner::TrainingTask& task, const planner::Question& question,
-                 const Trials& trials, const supervisor::EndSignals& signals,
-                 planner::Answer& answer);
+                 const Trials& trials, const EndSignals& signals, planner::Answer& answer);
 
 }  // namespace trireme

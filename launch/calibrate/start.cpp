@@ -6,7 +6,7 @@
 #include "trireme/core/error.h"
 #include "trireme/options/problems.h"
 
-#include "launch/supervisor/machine/processes.h"
+#include "launch/program_of_trireme.h"
 
 namespace trireme::calibrate {
 
@@ -17,24 +17,22 @@ bool is_progress(std::string_view line) {
          line.substr(behind).starts_with(" s  ");
 }
 
-void calibrate(const Request& request, const supervisor::EndSignals& signals,
+void calibrate(const Request& request, const EndSignals& signals,
                const std::function<void(std::string_view)>& take_line) {
   constexpr double limit_s = 300;  // it takes less than 60 where nothing else runs
   std::vector<std::string> words = request.mpirun;
-  words.insert(words.end(),
-               {"-np", str(request.ranks), supervisor::program_of_trireme("trireme_calibrate")});
+  words.insert(words.end(), {"-np", str(request.ranks), program_of_trireme("trireme_calibrate")});
   words.insert(words.end(), request.options.begin(), request.options.end());
   words.insert(words.end(), {"--profile", std::filesystem::absolute(request.file).string(),
                              "--micro-batch-size", "1", "--global-batch-size", str(request.ranks)});
-  const supervisor::ProgramEnd end =
-      verify::run_job(words, limit_s, signals, [&](std::string_view line) {
-        if (is_progress(line)) take_line(line);  // others are of mpirun, or a reason to fail
-      });
-  require(end.why != supervisor::ProgramEnd::Why::late, "the calibration did not end within ",
-          limit_s, " s:\n", verify::reason_in(end.output));
-  if (end.code == static_cast<int>(ExitCode::configuration))
+  const ChildEnd end = verify::run_job(words, limit_s, signals, [&](std::string_view line) {
+    if (is_progress(line)) take_line(line);  // others are of mpirun, or a reason to fail
+  });
+  require(end.why != ChildEnd::Why::late, "the calibration did not end within ", limit_s, " s:\n",
+          verify::reason_in(end.output));
+  if (end.code() == static_cast<int>(ExitCode::configuration))
     throw ConfigurationError(verify::reason_in(end.output));
-  require(end.code == 0, "the calibration has failed:\n", verify::reason_in(end.output));
+  require(end.code() == 0, "the calibration has failed:\n", verify::reason_in(end.output));
 }
 
 }  // namespace trireme::calibrate

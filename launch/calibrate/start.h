@@ -20,7 +20,7 @@ struct Request {
 };
 /// Writes the profile. `take_line`: gets each line of its progress, at once. Throws:
 /// ConfigurationError where the options are wrong, Error where it fails, verify::Interrupted.
-void calibrate(const Request& request, const supervisor::EndSignals& signals,
+void calibrate(const Request& request, const EndSignals& signals,
                const std::function<void(std::string_view)>& take_line);
 
 /// Whether a line that such a job prints is of its progress: "  12 s  attention: ...".

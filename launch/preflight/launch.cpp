@@ -13,12 +13,12 @@
 #include "trireme/options/problems.h"
 
 #include "launch/preflight/mark.h"
+#include "launch/program_of_trireme.h"
 #include "launch/supervisor/decide/command_words.h"
 #include "launch/supervisor/machine/output_log.h"
-#include "launch/supervisor/machine/processes.h"
-#include "launch/supervisor/machine/run_program.h"
-#include "launch/supervisor/machine/temporary_directory.h"
+#include "runtime/core/process/run_program.h"
 #include "runtime/core/text/one_line.h"
+#include "runtime/store/write/temporary_directory.h"
 
 namespace trireme::preflight {
 namespace {
@@ -127,12 +127,11 @@ std::vector<Alone> measure_alone(const Launch& launch) {
 
 }  // namespace
 
-std::string program_path() { return supervisor::program_of_trireme("trireme_preflight"); }
+std::string program_path() { return program_of_trireme("trireme_preflight"); }
 
 std::optional<Report> measure(const Launch& launch, std::string& why) {
   if (launch.signals != nullptr && launch.signals->came()) return std::nullopt;
-  const supervisor::TemporaryDirectory scratch(fs::temp_directory_path().string(),
-                                               "trireme-preflight");
+  const TemporaryDirectory scratch(fs::temp_directory_path().string(), "trireme-preflight");
   supervisor::Launch start;
   start.mpirun = launch.mpirun;
   start.scratch = scratch.path();
@@ -146,7 +145,7 @@ std::optional<Report> measure(const Launch& launch, std::string& why) {
   if (!launch.hosts.empty()) program.insert(program.end(), {"--names", joined_names(launch.hosts)});
   if (launch.gpus > 0) program.insert(program.end(), {"--gpus", str(launch.gpus)});
   Progress progress(launch);
-  const supervisor::ProgramEnd end = supervisor::run_program(
+  const ChildEnd end = run_program(
       supervisor::mpirun_words(start, plan, program),
       {.limit_s = launch.seconds,
        .ending_s = 3,
@@ -162,12 +161,11 @@ std::optional<Report> measure(const Launch& launch, std::string& why) {
         parse_json(output.substr(begin + mark.size(), line_end - begin - mark.size())));
   if (const std::string refusal = progress.others().refusal; !refusal.empty())
     throw ConfigurationError(refusal);
-  const bool killed = end.why == supervisor::ProgramEnd::Why::by_itself && !end.code;
+  const bool killed = end.why == ChildEnd::Why::by_itself && !end.code();
   const std::string printed = one_line(reason_in(progress.others(), killed));
-  why =
-      end.why == supervisor::ProgramEnd::Why::late
-          ? fmt::format("no end after {:.0f} s, {}; {}", launch.seconds, progress.where(), printed)
-          : printed;
+  why = end.why == ChildEnd::Why::late ? fmt::format("no end after {:.0f} s, {}; {}",
+                                                     launch.seconds, progress.where(), printed)
+                                       : printed;
   return std::nullopt;
 }
 

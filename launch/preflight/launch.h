@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "launch/preflight/report.h"
-#include "launch/supervisor/machine/end_signals.h"
 #include "launch/supervisor/records/nodes.h"
+#include "runtime/core/process/end_signals.h"
 
 namespace trireme::preflight {
 
@@ -17,9 +17,9 @@ struct Launch {
   std::string remote_shell;                      // empty: that of Open MPI
   std::vector<supervisor::Host> hosts;           // empty: this machine
   std::vector<std::string> options;              // of trireme_preflight
-  Index gpus = 0;        // of each host, with a rank for each; 0: one rank a host
-  double seconds = 120;  // then it is ended
-  const supervisor::EndSignals* signals = nullptr;  // after one it is ended, and no more started
+  Index gpus = 0;                       // of each host, with a rank for each; 0: one rank a host
+  double seconds = 120;                 // then it is ended
+  const EndSignals* signals = nullptr;  // after one it is ended, and no more started
   /// Gets each check when the first host begins with it.
   std::function<void(const std::string& check)> begins = [](const std::string&) {};
   /// Gets each half minute how long it has taken so far, and in which checks hosts are.

@@ -13,9 +13,9 @@
 #include "launch/preflight/table.h"
 #include "launch/supervisor/decide/command_words.h"
 #include "launch/supervisor/machine/hosts_of_scheduler.h"
-#include "launch/supervisor/machine/processes.h"
 #include "launch/supervisor/machine/run_directory.h"
 #include "runtime/core/parse_number.h"
+#include "runtime/core/process/child.h"
 #include "runtime/core/process/host_name.h"
 #include "runtime/options/check_options.h"
 #include "runtime/store/write/unfinished.h"
@@ -86,7 +86,7 @@ void check(PreflightArguments& given, const CommandLine& command, Problems& prob
   if (!given.hosts.empty() && !given.hostfile.empty())
     problems.add("--hosts and --hostfile: give one of them");
   given.launch.mpirun = supervisor::words_in(given.mpirun);
-  if (given.launch.mpirun.empty() || !supervisor::is_executable(given.launch.mpirun.front()))
+  if (given.launch.mpirun.empty() || !is_executable(given.launch.mpirun.front()))
     problems.add("--mpirun '", given.mpirun, "': there is no such program");
   problems.collect([&] { given.launch.hosts = hosts_of(given); });
   for (const char* option : {"--hosts", "--hostfile"})
@@ -165,7 +165,7 @@ Report measure_everything(PreflightArguments& given) {
 }
 
 int measure_and_judge(PreflightArguments& given) {
-  supervisor::EndSignals signals;
+  EndSignals signals;
   given.launch.signals = &signals;
   given.launch.waits = [](double passed_s, const std::string& where) {
     std::cerr << fmt::format("{:4.0f} s  {}\n", passed_s, where);
@@ -180,7 +180,7 @@ int measure_and_judge(PreflightArguments& given) {
     options.insert(options.end(), {"--run-dir", paths.run});
   }
   const Report report = measure_everything(given);
-  if (const int signal = signals.take()) supervisor::end_by(signal);
+  if (const int signal = signals.take()) end_by(signal);
   std::vector<Finding> warnings;
   if (given.before) warnings = keep_comparable(report, *given.before, given.against);
   std::vector<Finding> findings = judge(report, given.before ? &*given.before : nullptr);

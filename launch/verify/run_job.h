@@ -10,9 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "launch/supervisor/machine/run_program.h"
-#include "launch/supervisor/machine/temporary_directory.h"
 #include "launch/verify/program_words.h"
+#include "runtime/core/process/run_program.h"
 
 namespace trireme::verify {
 
@@ -21,17 +20,17 @@ struct Interrupted {};
 
 /// `take_line`: gets each line that it prints, at once. While it runs, a line each half minute says
 /// for how long it has. Throws: Interrupted, after the program has ended.
-inline supervisor::ProgramEnd run_job(
-    const std::vector<std::string>& words, double limit_s, const supervisor::EndSignals& signals,
+inline ChildEnd run_job(
+    const std::vector<std::string>& words, double limit_s, const EndSignals& signals,
     std::function<void(std::string_view)> take_line = [](std::string_view) {}) {
-  supervisor::ProgramEnd end = supervisor::run_program(
-      words, {.limit_s = limit_s,
-              .signals = &signals,
-              .take_line = std::move(take_line),
-              .still_runs = [&](double passed_s) {
-                std::cerr << fmt::format("{:4.0f} s of {:.0f} s at most\n", passed_s, limit_s);
-              }});
-  if (end.why == supervisor::ProgramEnd::Why::signal) throw Interrupted();
+  ChildEnd end = run_program(words, {.limit_s = limit_s,
+                                     .signals = &signals,
+                                     .take_line = std::move(take_line),
+                                     .still_runs = [&](double passed_s) {
+                                       std::cerr << fmt::format("{:4.0f} s of {:.0f} s at most\n",
+                                                                passed_s, limit_s);
+                                     }});
+  if (end.why == ChildEnd::Why::asked) throw Interrupted();
   return end;
 }
 

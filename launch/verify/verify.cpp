@@ -8,18 +8,15 @@
 
 #include "trireme/options/problems.h"
 
-#include "launch/supervisor/machine/run_program.h"
-#include "launch/supervisor/machine/temporary_directory.h"
+#include "runtime/core/process/run_program.h"
 #include "runtime/core/show_bytes.h"
+#include "runtime/store/write/temporary_directory.h"
 
 namespace trireme::verify {
 namespace {
 
 namespace fs = std::filesystem;
-using supervisor::EndSignals;
-using supervisor::ProgramEnd;
-using supervisor::TemporaryDirectory;
-using Why = ProgramEnd::Why;
+using Why = ChildEnd::Why;
 
 constexpr double time_to_answer_s = 300;
 // What one rank in fp32 does not get: attention on tensor cores needs bf16.
@@ -50,7 +47,7 @@ class Questions {
     // Layouts are checked for a CPU, for which the kernels of a GPU are no choice.
     Words question = without_options(words, {"--attention"}, config_);
     question.insert(question.end(), {"--check-layout", str(ranks)});
-    const ProgramEnd end = run_job(question, time_to_answer_s, signals_);
+    const ChildEnd end = run_job(question, time_to_answer_s, signals_);
     if (end.why == Why::late)
       throw Error(str("the program has not answered --check-layout ", ranks, " in ",
                       time_to_answer_s, " s:\n", reason_in(end.output)));
@@ -235,15 +232,15 @@ class Verification {
     line.insert(line.end(), program.begin(), program.end());
     request_.say(str(jobs_, " of ", report().bf16 ? 6 : 5, ": ", name, ", ", ranks,
                      ranks == 1 ? " rank" : " ranks"));
-    const ProgramEnd end = run_job(line, request_.limit_s, signals_);
-    if (end.code == static_cast<int>(ExitCode::success)) {
+    const ChildEnd end = run_job(line, request_.limit_s, signals_);
+    if (end.code() == static_cast<int>(ExitCode::success)) {
       compare_devices(end.output);
       return words.folder;
     }
     const std::string reason = reason_in(end.output);
-    if (end.code == static_cast<int>(ExitCode::configuration))
+    if (end.code() == static_cast<int>(ExitCode::configuration))
       throw ConfigurationError(str(name, " cannot train", depth_text(), ":\n", reason));
-    if (end.code == static_cast<int>(ExitCode::corrupted)) {
+    if (end.code() == static_cast<int>(ExitCode::corrupted)) {
       Check failed{"replicas"};
       failed.text = reason;
       add({failed});
@@ -252,8 +249,8 @@ class Verification {
     throw Error(str("job ", jobs_, ", ", name, ", ",
                     end.why == Why::late
                         ? str("has not ended in ", request_.limit_s, " s (--limit)")
-                    : end.code ? str("has ended with exit code ", *end.code)
-                               : "has been ended by a signal",
+                    : end.code() ? str("has ended with exit code ", *end.code())
+                                 : "has been ended by a signal",
                     ":\n", reason));
   }
 

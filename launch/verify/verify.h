@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "launch/supervisor/machine/end_signals.h"
 #include "launch/verify/judge.h"
 #include "launch/verify/program_words.h"
 #include "launch/verify/run_job.h"
+#include "runtime/core/process/end_signals.h"
 
 namespace trireme::verify {
 
@@ -40,7 +40,7 @@ struct Report {
 
 /// Throws: ConfigurationError where it cannot be tried, Error where a job fails for another reason,
 /// Interrupted.
-Report verify(const Request& request, const supervisor::EndSignals& signals);
+Report verify(const Request& request, const EndSignals& signals);
 
 std::string to_text(const Report& report);
 std::string to_json(const Report& report);  // one line

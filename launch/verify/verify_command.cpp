@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 
 #include "launch/supervisor/commands/commands.h"
-#include "launch/supervisor/machine/processes.h"
 #include "launch/verify/commands.h"
 #include "launch/verify/verify.h"
 #include "runtime/core/output/output_file.h"
+#include "runtime/core/process/child.h"
 
 namespace trireme::verify {
 namespace {
@@ -40,7 +40,7 @@ void declare(CommandLine& command, VerifyArguments& given) {
 void check_mpirun(VerifyArguments& given, Problems& problems) {
   Words& mpirun = given.request.mpirun;
   mpirun = supervisor::words_in(given.mpirun);
-  if (mpirun.empty() || !supervisor::is_executable(mpirun.front()))
+  if (mpirun.empty() || !is_executable(mpirun.front()))
     problems.add("--mpirun '", given.mpirun, "': there is no such program");
   constexpr std::array counts = {"-np", "-n", "-c", "--n", "--np"};
   for (const std::string& word : mpirun)
@@ -62,7 +62,7 @@ void check(VerifyArguments& given, const CommandLine& command, const Words& prog
   if (program.empty())
     problems.add(
         "PROGRAM is missing; it follows --: trireme verify --ranks N -- train_gpt --tp 2 ...");
-  else if (!supervisor::is_executable(program.front()))
+  else if (!is_executable(program.front()))
     problems.add(program.front(), ": there is no such program");
 }
 
@@ -77,7 +77,7 @@ std::function<void(const std::string&)> show_jobs() {
 
 int prove(VerifyArguments& given) {
   given.request.say = show_jobs();
-  supervisor::EndSignals signals;
+  EndSignals signals;
   try {
     const Report report = verify(given.request, signals);
     std::cout << (given.json ? to_json(report) : to_text(report)) << std::flush;
@@ -85,7 +85,7 @@ int prove(VerifyArguments& given) {
   } catch (const Interrupted&) {
     const int signal = signals.take();
     std::cerr << "trireme verify: " << ::strsignal(signal) << ": nothing is proved\n";
-    supervisor::end_by(signal);
+    end_by(signal);
     return 128 + signal;  // where it does not end this process
   } catch (const ConfigurationError& error) {
     std::cerr << "trireme verify: " << error.what() << '\n';

@@ -1,4 +1,4 @@
-// seconds_since: how long ago it was, by the clock that never jumps.
+// Seconds by the clock that never jumps.
 //
 // Not installed; modules above may include it.
 #pragma once
@@ -7,8 +7,12 @@
 
 namespace trireme {
 
+/// How long ago it was.
 inline double seconds_since(std::chrono::steady_clock::time_point then) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
 }
+
+/// Seconds since a time that does not change while this process lives.
+inline double steady_seconds() { return seconds_since({}); }
 
 }  // namespace trireme

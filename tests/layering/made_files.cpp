@@ -28,6 +28,7 @@ const std::map<std::string, std::string>& makers_of_files() {
       {"runtime/core/output/output_file.cpp", "text that is appended, pipes, devices"},
       {"runtime/store/write/held_path.cpp", "temporary names, held by a lock"},
       {"runtime/store/write/unfinished.cpp", "whole files and directories"},
+      {"runtime/core/process/child.cpp", "what a program prints, where the caller says"},
       {"runtime/core/process/private_directory.cpp", "directories in /tmp and /dev/shm"},
       {"runtime/store/file.h", "the calls of the operating system"},
       {"runtime/store/file.cpp", "the calls of the operating system"},
@@ -51,7 +52,6 @@ const std::map<std::string, std::string>& makers_of_files() {
       {"launch/supervisor/machine/machine_attempt.cpp", "RUN/supervisor"},
       {"launch/supervisor/machine/output_log.cpp", "RUN/supervisor"},
       {"launch/supervisor/machine/run_directory.cpp", "RUN/supervisor"},
-      {"launch/supervisor/machine/side_program.cpp", "RUN/supervisor"},
       {"launch/supervisor/records/ledger.cpp", "RUN/supervisor"},
       // In private directories, or in those that a process has just made.
       {"runtime/observe/page_mapping.cpp", "pages, in a private directory"},

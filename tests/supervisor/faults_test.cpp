@@ -9,11 +9,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/process/child.h"
 #include "runtime/observe/status_page.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch_directory.h"
@@ -26,23 +26,14 @@ using testing::HasSubstr;
 /// A process that waits, as mpirun or a rank does.
 class Waiting {
  public:
-  explicit Waiting(const std::vector<std::string>& words, const Variables& variables = {})
-      : id_(start_program(words, variables, -1, true)) {}
-  ~Waiting() {
-    ::kill(-id_, SIGKILL);
-    wait();
-  }
-  pid_t id() const { return id_; }
-  int wait() {
-    int status = 0;
-    if (!waited_) ::waitpid(id_, &status, 0);
-    waited_ = true;
-    return status;
-  }
+  Waiting(const std::vector<std::string>& words, const std::vector<std::string>& variables)
+      : child_(words, {.environment = environment_with(variables), .ending_s = 0}) {}
+  pid_t id() const { return child_.id(); }
+  const ChildEnd& wait() { return child_.wait(); }
+  bool runs() { return child_.poll() == nullptr; }
 
  private:
-  pid_t id_;
-  bool waited_ = false;
+  Child child_;
 };
 
 class Faults : public testing::Test {
@@ -106,7 +97,7 @@ TEST_F(Faults, AreOrderedByARequestWithTheToken) {
   EXPECT_TRUE(is_pending(paths_));  // until it is done
   desk.strike(*order);
   EXPECT_FALSE(is_pending(paths_));
-  EXPECT_EQ(WTERMSIG(launcher_process.wait()), SIGKILL);
+  EXPECT_EQ(launcher_process.wait().signal, SIGKILL);
 }
 
 TEST_F(Faults, NeverHitAProcessOfAnotherRun) {
@@ -114,10 +105,8 @@ TEST_F(Faults, NeverHitAProcessOfAnotherRun) {
   const FaultDesk desk(paths_, 0, "KEY=1");
   ask_for({token(), "mpirun", 0}, paths_);
   desk.strike(*desk.read({stranger.id(), 1, 1}));
-  EXPECT_EQ(::kill(stranger.id(), 0), 0);
   ::usleep(20000);
-  int status = 0;
-  EXPECT_EQ(::waitpid(stranger.id(), &status, WNOHANG), 0);
+  EXPECT_TRUE(stranger.runs());
 }
 
 TEST_F(Faults, AreRefusedWithoutTheTokenAndForOtherKinds) {

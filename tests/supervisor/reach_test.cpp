@@ -7,7 +7,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 
 #include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"
@@ -38,16 +37,15 @@ class Reach : public testing::Test {
   }
   std::vector<std::string> unreachable(const std::vector<Host>& hosts, const Words& shell,
                                        double longest_s) {
-    UnreachableHosts question(statuses_, hosts, shell, longest_s);
+    UnreachableHosts question(family_, hosts, shell, longest_s);
     std::optional<std::vector<std::string>> found;
     EXPECT_TRUE(wait_until([&] {
-      int status = 0;
-      for (pid_t id; (id = ::waitpid(-1, &status, WNOHANG)) > 0;) statuses_.note(id, status);
+      reap_orphans(family_);
       return (found = question.poll()).has_value();
     }));
     return found.value_or(std::vector<std::string>());
   }
-  SideStatuses statuses_;
+  std::set<pid_t> family_;
   ScratchDirectory folder_;
 };
 

@@ -1,22 +1,19 @@
 #include "launch/supervisor/commands/chaos_experiment.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <iostream>
 #include <thread>
 
 #include <fmt/format.h>
-#include <sys/wait.h>
 
 #include "trireme/core/error.h"
 
 #include "launch/supervisor/decide/judge.h"
 #include "launch/supervisor/machine/clock.h"
 #include "launch/supervisor/machine/metrics_tail.h"
-#include "launch/supervisor/machine/processes.h"
 #include "launch/supervisor/machine/rank_watch.h"
-#include "runtime/core/require_call.h"
+#include "runtime/core/process/child.h"
 #include "runtime/store/file.h"
 
 namespace trireme::supervisor {
@@ -113,15 +110,13 @@ void Experiment::call_user(const Struck& struck, const std::string& state) const
   const bool of_link = struck.fault.kind == "link";
   const std::string& command = of_link ? options_.link_command : options_.node_command;
   const std::string host = struck.fault.victim.substr(std::strlen("host "));
-  const pid_t id =
-      start_program({"/bin/sh", "-c", command},
-                    {"TRIREME_HOST=" + host, "TRIREME_FAULT=" + struck.fault.kind,
-                     "TRIREME_FAULT_STATE=" + state, "TRIREME_RUN_DIRECTORY=" + paths_.run},
-                    -1, false);
-  int status = 0;
-  while (::waitpid(id, &status, 0) < 0) require_call(errno == EINTR, "waitpid");
-  require(WIFEXITED(status) && WEXITSTATUS(status) == 0, of_link ? "--link-cmd" : "--node-cmd",
-          ": '", command, "' has failed for ", host, " (", state, ")");
+  Child child({"/bin/sh", "-c", command},
+              {.environment = environment_with(
+                   {"TRIREME_HOST=" + host, "TRIREME_FAULT=" + struck.fault.kind,
+                    "TRIREME_FAULT_STATE=" + state, "TRIREME_RUN_DIRECTORY=" + paths_.run}),
+               .outlives = true});
+  require(child.wait().succeeded(), of_link ? "--link-cmd" : "--node-cmd", ": '", command,
+          "' has failed for ", host, " (", state, ")");
 }
 
 /// What the attempt that the fault hit came to, once the run has made a step beyond it.

@@ -10,7 +10,7 @@
 
 #include "launch/supervisor/commands/chaos.h"
 #include "launch/supervisor/commands/chaos_signs.h"
-#include "launch/supervisor/machine/end_signals.h"
+#include "runtime/core/process/end_signals.h"
 
 namespace trireme::supervisor {
 

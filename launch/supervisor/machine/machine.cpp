@@ -11,9 +11,9 @@
 #include "trireme/core/error.h"
 
 #include "launch/supervisor/machine/clock.h"
-#include "launch/supervisor/machine/end_signals.h"
 #include "launch/supervisor/machine/preflight_figures.h"
 #include "launch/supervisor/machine/processes.h"
+#include "runtime/core/process/end_signals.h"
 #include "runtime/core/require_call.h"
 #include "runtime/core/text/one_line.h"
 #include "runtime/store/file.h"
@@ -42,20 +42,22 @@ int open_signals() {
 
 class LayoutAnswer : public Pending<std::vector<Layout>> {
  public:
-  LayoutAnswer(SideStatuses& statuses, const Words& words) {
+  LayoutAnswer(std::set<pid_t>& family, const Words& words) {
     try {
-      program_ = std::make_unique<SideProgram>(statuses, SideCommand{words, {}, check_layout_s});
+      program_ = std::make_unique<Child>(words, ChildOptions{.output = ChildOptions::Output::pipe,
+                                                             .limit_s = check_layout_s,
+                                                             .family = &family});
     } catch (const Error&) {  // no program has that name: there is no answer
     }
   }
   std::optional<std::vector<Layout>> poll() override {
     if (program_ == nullptr) return std::vector<Layout>();
-    const std::optional<SideEnd> end = program_->poll();
-    return end ? std::optional(parse_layouts(end->output)) : std::nullopt;
+    const ChildEnd* end = program_->poll();
+    return end != nullptr ? std::optional(parse_layouts(end->output)) : std::nullopt;
   }
 
  private:
-  std::unique_ptr<SideProgram> program_;
+  std::unique_ptr<Child> program_;
 };
 
 }  // namespace
@@ -154,7 +156,7 @@ std::unique_ptr<Pending<std::vector<Layout>>> Machine::check_layouts(
   std::string counts;
   for (const Index count : ranks) counts += str(counts.empty() ? "" : ",", count);
   words.insert(words.end(), {"--check-layout", counts});
-  return std::make_unique<LayoutAnswer>(side_statuses_, words);
+  return std::make_unique<LayoutAnswer>(family_, words);
 }
 
 void Machine::append(const Json& line) { ledger_->append(line); }
@@ -176,9 +178,8 @@ void Machine::say(const std::string& line) { terminal_.say(printable(line)); }
 
 void Machine::announce(const std::string& event, const std::string& line, const Json& details) {
   say(line);
-  Variables variables = {
-      "TRIREME_EVENT=" + event, "TRIREME_SUMMARY=" + one_line(line, longest_summary),
-      "TRIREME_DETAILS=" + to_text(details), "TRIREME_RUN_DIRECTORY=" + paths_.run};
+  Words variables = {"TRIREME_EVENT=" + event, "TRIREME_SUMMARY=" + one_line(line, longest_summary),
+                     "TRIREME_DETAILS=" + to_text(details), "TRIREME_RUN_DIRECTORY=" + paths_.run};
   start_command("--on-event", options_.on_event, variables);
   const Json* found = event == "quarantine" ? details.find("host") : nullptr;
   const auto* host = found == nullptr ? nullptr : std::get_if<std::string>(&found->value);
@@ -189,7 +190,7 @@ void Machine::announce(const std::string& event, const std::string& line, const 
 
 /// What it starts may outlive attempts, and this process.
 void Machine::start_command(const std::string& option, const std::string& command,
-                            Variables variables) {
+                            Words variables) {
   if (command.empty()) return;
   if (commands_.size() >= most_commands) {
     if (!std::exchange(said_too_many_, true))
@@ -200,9 +201,11 @@ void Machine::start_command(const std::string& option, const std::string& comman
   said_too_many_ = false;
   variables.push_back(event_variable + "=" + key_);
   try {
-    const pid_t id = start_program({"/bin/sh", "-c", command}, variables, -1, false);
-    others_.insert(id);
-    commands_.insert(id);
+    commands_.emplace_back(
+        Words{"/bin/sh", "-c", command},
+        ChildOptions{
+            .environment = environment_with(variables), .outlives = true, .family = &family_});
+    others_.insert(commands_.back().id());
   } catch (const Error& error) {
     say(option + ": " + error.what());
   }

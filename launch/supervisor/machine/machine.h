@@ -2,6 +2,7 @@
 // orphans that mpirun leaves, and keeps what the job prints.
 #pragma once
 
+#include <list>
 #include <memory>
 #include <set>
 #include <string>
@@ -16,8 +17,8 @@
 #include "launch/supervisor/machine/output_log.h"
 #include "launch/supervisor/machine/rank_watch.h"
 #include "launch/supervisor/machine/run_directory.h"
-#include "launch/supervisor/machine/side_program.h"
 #include "launch/supervisor/machine/terminal.h"
+#include "runtime/core/process/child.h"
 
 namespace trireme::supervisor {
 
@@ -88,14 +89,15 @@ class Machine : public World {
   bool stopped_by_user() const { return stop_seen_ || ended_by_signal_; }
 
  private:
-  void start_command(const std::string& option, const std::string& command, Variables variables);
+  void start_command(const std::string& option, const std::string& command, Words variables);
   void read_signals(Sight& sight);
   void read_stop_file(Sight& sight);
   void take_fault();
   Index spare_hosts() const;
   void drop_fault_request();
   Words watch_ranks(const AttemptPlan& plan);
-  void read_output();
+  bool mpirun_runs() const { return mpirun_ && !mpirun_end_; }
+  void take_output(std::string_view text);
   void reap();
 
   Terminal terminal_;  // outlives all that says something
@@ -109,15 +111,13 @@ class Machine : public World {
   std::string key_;
   PrivateDirectories own_;  // of the attempt
   int signals_ = -1;        // signalfd
-  SideStatuses side_statuses_;
+  std::set<pid_t> family_;  // programs that this process has started and that have not ended
 
   // Of the attempt.
   Index attempt_ = 0, began_ = 0, ranks_ = 0;
   std::vector<Host> hosts_;
-  pid_t mpirun_ = -1;
-  std::optional<int> status_;
-  bool reported_ = true;
-  int pipe_ = -1;
+  std::unique_ptr<Child> mpirun_;
+  std::optional<ChildEnd> mpirun_end_;
   std::unique_ptr<OutputLog> log_;
   EvidenceReader reader_;
   OutsideBoxes outside_;  // what is shown
@@ -125,14 +125,13 @@ class Machine : public World {
   OomKills oom_kills_;  // when it began
   MetricsTail metrics_;
   bool printed_ = false;
-  std::vector<char> read_buffer_ = std::vector<char>(std::size_t{1} << 16);
   std::vector<std::string> slow_;          // ranks, when it ended
   double gpus_per_rank_ = -1;              // as they have said; -1: they have not
   std::unique_ptr<RankWatch> rank_watch_;  // null where no connections can be taken
 
   // Sessions that are no attempt's: of this process, of children that it had before, of --on-event.
   std::set<pid_t> others_;
-  std::set<pid_t> commands_;  // shells of --on-event and --on-quarantine that have not ended
+  std::list<Child> commands_;  // shells of --on-event and --on-quarantine that have not ended
   bool said_too_many_ = false;
   bool stop_seen_ = false, now_seen_ = false, ended_by_signal_ = false;
   mutable double mine_checked_ = -1;

@@ -1,14 +1,10 @@
 // One attempt: mpirun is started, watched and ended, with every process that it leaves.
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <utility>
 
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "trireme/core/error.h"
 
@@ -16,7 +12,6 @@
 #include "launch/supervisor/machine/machine.h"
 #include "launch/supervisor/machine/processes.h"
 #include "launch/supervisor/machine/reach.h"
-#include "runtime/core/require_call.h"
 
 namespace trireme::supervisor {
 namespace {
@@ -25,10 +20,6 @@ namespace fs = std::filesystem;
 
 constexpr double end_by_itself_s = 2;  // mpirun, after SIGTERM
 constexpr double probe_s = 10;         // of a host
-
-int exit_code_of(int status) {
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
 
 /// Where ranks write signs of GPUs (runtime/job/gpu_health.h).
 std::string health_of(const Paths& paths, Index attempt) {
@@ -55,116 +46,90 @@ void Machine::start(const AttemptPlan& plan) {
   oom_kills_ = count_oom_kills();
   metrics_ = MetricsTail(job_.metrics);
   durable_.look_again();
-  status_.reset();
-  reported_ = false;
-  int ends[2];
-  require_call(::pipe2(ends, O_CLOEXEC) == 0, "pipe");
-  pipe_ = ends[0];
-  ::fcntl(pipe_, F_SETFL, O_NONBLOCK);
+  mpirun_end_.reset();
   const Launch launch{options_.mpirun,
                       own_.scratch,
                       own_.shared,
                       options_.remote_shell,
                       {run_variable, "TRIREME_ATTEMPT", "TRIREME_HEALTH", "TRIREME_ALLOW_CHAOS",
                        "TRIREME_PAGES", "TRIREME_PAGES_TO", "TRIREME_PAGES_AGENT"}};
-  try {
-    Variables variables = {run_variable + "=" + key_, str("TRIREME_ATTEMPT=", plan.attempt),
-                           "TRIREME_HEALTH=" + health_of(paths_, plan.attempt),
-                           str("TRIREME_ALLOW_CHAOS=", options_.allow_chaos ? 1 : 0)};
-    for (const std::string& variable : watch_ranks(plan)) variables.push_back(variable);
-    if (job_.watched)  // another program may need what trireme's do not
-      for (const std::string& variable : quick_start_variables(plan)) variables.push_back(variable);
-    mpirun_ =
-        start_program(mpirun_words(launch, plan, words_of(job_, plan)), variables, ends[1], true);
-  } catch (...) {
-    ::close(ends[1]);
-    throw;
-  }
-  ::close(ends[1]);
-  others_.erase(mpirun_);  // the number may have been that of a command of --on-event
+  Words variables = {run_variable + "=" + key_, str("TRIREME_ATTEMPT=", plan.attempt),
+                     "TRIREME_HEALTH=" + health_of(paths_, plan.attempt),
+                     str("TRIREME_ALLOW_CHAOS=", options_.allow_chaos ? 1 : 0)};
+  for (const std::string& variable : watch_ranks(plan)) variables.push_back(variable);
+  if (job_.watched)  // another program may need what trireme's do not
+    for (const std::string& variable : quick_start_variables(plan)) variables.push_back(variable);
+  mpirun_ = std::make_unique<Child>(
+      mpirun_words(launch, plan, words_of(job_, plan)),
+      ChildOptions{.environment = environment_with(variables),
+                   .output = ChildOptions::Output::pipe,
+                   .take = [this](std::string_view text) { take_output(text); },
+                   .most_output = 0,
+                   .ending_s = end_by_itself_s,
+                   .ask_alone = true,
+                   .family = &family_});
+  others_.erase(mpirun_->id());  // the number may have been that of a command of --on-event
 }
 
 Sight Machine::look(double seconds) {
-  pollfd watched[2] = {{signals_, POLLIN, 0}, {pipe_, POLLIN, 0}};
+  pollfd watched[] = {{signals_, POLLIN, 0}, {mpirun_ ? mpirun_->pipe() : -1, POLLIN, 0}};
   timespec most = {static_cast<time_t>(seconds), 0};
   most.tv_nsec = static_cast<long>((seconds - static_cast<double>(most.tv_sec)) * 1e9);
-  ::ppoll(watched, pipe_ < 0 ? 1 : 2, &most, nullptr);
+  ::ppoll(watched, 2, &most, nullptr);
   Sight sight;
   read_signals(sight);
   read_stop_file(sight);
   if (faults_ != nullptr) take_fault();
-  read_output();
   reap();
   sight.output = std::exchange(printed_, false);
   if (job_.watched) {
     sight.durable = durable_.newest(now());
     sight.steps = metrics_.read();
   }
-  if (rank_watch_ && mpirun_ > 0) {
+  if (rank_watch_ && mpirun_runs()) {
     sight.hang = rank_watch_->look(now());
     sight.pages = rank_watch_->has_pages();
   }
-  if (status_ && !reported_) {
-    reported_ = true;
-    sight.code = exit_code_of(*status_);
-    sight.launcher_killed = WIFSIGNALED(*status_);
+  if (mpirun_end_) {
+    sight.launcher_killed = mpirun_end_->signal > 0;
+    sight.code = sight.launcher_killed ? 128 + mpirun_end_->signal : mpirun_end_->status;
   }
   return sight;
 }
 
-void Machine::read_output() {
-  constexpr int most_reads = 16;  // then other things have their turn
-  for (int i = 0; i < most_reads && pipe_ >= 0; ++i) {
-    const ssize_t bytes = ::read(pipe_, read_buffer_.data(), read_buffer_.size());
-    if (bytes < 0 && errno == EINTR) continue;
-    if (bytes < 0) return;
-    if (bytes == 0) {
-      ::close(pipe_);
-      pipe_ = -1;
-      return;
-    }
-    const std::string_view text(read_buffer_.data(), static_cast<std::size_t>(bytes));
-    printed_ = true;
-    reader_.read(text);
-    log_->write(text);
-    if (options_.echo) terminal_.show(outside_.pass(text));
-  }
+void Machine::take_output(std::string_view text) {
+  printed_ = true;
+  reader_.read(text);
+  log_->write(text);
+  if (options_.echo) terminal_.show(outside_.pass(text));
 }
 
-/// Asks for the status of every child that has ended, orphans of mpirun among them.
+/// Notices the ends of what this process has started, and of orphans of mpirun.
 void Machine::reap() {
-  int status = 0;
-  for (pid_t id; (id = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-    side_statuses_.note(id, status);
-    commands_.erase(id);
-    if (id != mpirun_) continue;
-    status_ = status;
-    mpirun_ = -1;
-  }
+  if (mpirun_)
+    if (const ChildEnd* end = mpirun_->poll(); end != nullptr) mpirun_end_ = *end;
+  commands_.remove_if([](Child& command) { return command.poll() != nullptr; });
+  reap_orphans(family_);
 }
 
 void Machine::ask_to_stop() {
-  if (mpirun_ > 0) ::kill(mpirun_, SIGUSR1);
+  if (mpirun_) mpirun_->signal(SIGUSR1);
 }
 
 void Machine::end_all() {
   const auto wait_a_little = [this] {
-    pollfd out = {pipe_, POLLIN, 0};
-    ::poll(&out, pipe_ < 0 ? 0 : 1, 5);
-    read_output();  // mpirun may wait for space in the pipe
+    pollfd out = {mpirun_ ? mpirun_->pipe() : -1, POLLIN, 0};
+    ::poll(&out, 1, 5);
     reap();
   };
-  if (mpirun_ > 0) {
-    ::kill(mpirun_, SIGTERM);  // it ends the ranks of other hosts as well
-    const double until = now() + end_by_itself_s;
-    while (mpirun_ > 0 && now() < until) wait_a_little();
-    if (mpirun_ > 0) ::kill(mpirun_, SIGKILL);
-  }
+  if (mpirun_) mpirun_->ask_to_end();  // it ends the ranks of other hosts as well
+  for (const double until = now() + end_by_itself_s; mpirun_runs() && now() < until;)
+    wait_a_little();
   double next_word = now() + 30;
   for (;;) {
     reap();
     const std::vector<pid_t> left = children_outside(others_, event_variable + "=" + key_);
-    if (left.empty() && mpirun_ < 0) break;
+    if (left.empty() && !mpirun_runs()) break;
     for (const pid_t id : left) ::kill(id, SIGKILL);  // children: their numbers are still theirs
     wait_a_little();
     if (now() < next_word) continue;
@@ -172,9 +137,8 @@ void Machine::end_all() {
     say(str("waits for ", left.size(), " processes that have not ended after SIGKILL"));
   }
   constexpr int most_reads = 1000;  // of what is left in the pipe, whose writers are gone
-  for (int i = 0; i < most_reads && pipe_ >= 0; ++i) read_output();
-  if (pipe_ >= 0) ::close(pipe_);
-  pipe_ = -1;
+  for (int i = 0; i < most_reads && mpirun_ && mpirun_->pipe() >= 0; ++i) mpirun_->poll();
+  mpirun_.reset();
   if (options_.echo) terminal_.show(outside_.rest());
   durable_.look_again();  // what comes now decides whether the run is finished
   if (rank_watch_) {
@@ -212,7 +176,7 @@ Evidence Machine::evidence() const {
 std::unique_ptr<Pending<std::vector<std::string>>> Machine::find_unreachable() {
   const Words shell = remote_shell_of(options_.remote_shell, options_.mpirun, options_.hosts,
                                       variable_of_this_process);
-  return std::make_unique<UnreachableHosts>(side_statuses_, hosts_, shell, probe_s);
+  return std::make_unique<UnreachableHosts>(family_, hosts_, shell, probe_s);
 }
 
 }  // namespace trireme::supervisor

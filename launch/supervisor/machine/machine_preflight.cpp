@@ -57,11 +57,11 @@ std::vector<UnfitHost> bad_nodes(const Json& report) {
 /// trireme preflight measures all hosts together.
 class OwnPreflight : public Pending<Fitness> {
  public:
-  OwnPreflight(SideStatuses& statuses, SideCommand command, Paths paths, std::string report)
-      : command_(std::move(command)), paths_(std::move(paths)), report_(std::move(report)) {
+  OwnPreflight(const Words& words, ChildOptions options, Paths paths, std::string report)
+      : options_(std::move(options)), paths_(std::move(paths)), report_(std::move(report)) {
     try {
       remove_file(report_);
-      program_ = std::make_unique<SideProgram>(statuses, command_);
+      program_ = std::make_unique<Child>(words, options_);
     } catch (const Error& error) {  // the program was replaced while this process ran, for example
       failure_ = error.what();
     }
@@ -69,13 +69,13 @@ class OwnPreflight : public Pending<Fitness> {
 
   std::optional<Fitness> poll() override {
     if (program_ == nullptr) return Fitness{{}, failure_};
-    const std::optional<SideEnd> end = program_->poll();
-    if (!end) return std::nullopt;
-    if (end->late)
-      return Fitness{{},
-                     str("it had not ended after ", command_.limit_s, " s, see ", command_.log)};
-    if (end->code != all_well && end->code != some_are_bad)
-      return Fitness{{}, str("it failed: ", last_line_in(command_.log), "; see ", command_.log)};
+    const ChildEnd* end = program_->poll();
+    if (end == nullptr) return std::nullopt;
+    const std::string& log = options_.file;
+    if (end->why == ChildEnd::Why::late)
+      return Fitness{{}, str("it had not ended after ", options_.limit_s, " s, see ", log)};
+    if (end->code() != all_well && end->code() != some_are_bad)
+      return Fitness{{}, str("it failed: ", last_line_in(log), "; see ", log)};
     return read_report();
   }
 
@@ -99,18 +99,18 @@ class OwnPreflight : public Pending<Fitness> {
     }
   }
 
-  const SideCommand command_;
+  const ChildOptions options_;
   const Paths paths_;
   const std::string report_;
   std::string failure_;
-  std::unique_ptr<SideProgram> program_;
+  std::unique_ptr<Child> program_;
 };
 
 /// A command of the user checks hosts, some at a time.
 class PreflightOfUser : public Pending<Fitness> {
  public:
-  PreflightOfUser(SideStatuses& statuses, std::string command, const std::vector<Host>& hosts)
-      : statuses_(statuses), command_(std::move(command)) {
+  PreflightOfUser(std::set<pid_t>& family, std::string command, const std::vector<Host>& hosts)
+      : family_(family), command_(std::move(command)) {
     for (const Host& host : hosts) checks_.push_back({host.name});
   }
   /// All are asked to end before it waits for one.
@@ -132,7 +132,11 @@ class PreflightOfUser : public Pending<Fitness> {
       } catch (const Error& error) {  // no fault of the host
         return Fitness{{}, error.what()};
       }
-      if (!check.end && (check.end = check.program->poll())) check.program.reset();
+      if (check.program != nullptr)
+        if (const ChildEnd* end = check.program->poll(); end != nullptr) {
+          check.end = *end;
+          check.program.reset();
+        }
       if (!check.end)
         ++running;
       else if (std::string fault = fault_of(*check.end); !fault.empty())
@@ -144,23 +148,26 @@ class PreflightOfUser : public Pending<Fitness> {
  private:
   struct Check {
     std::string host;
-    std::unique_ptr<SideProgram> program = nullptr;  // while it runs
-    std::optional<SideEnd> end = {};
+    std::unique_ptr<Child> program = nullptr;  // while it runs
+    std::optional<ChildEnd> end = {};
   };
 
-  std::unique_ptr<SideProgram> start(const std::string& host) const {
-    const SideCommand command{
-        {"/bin/sh", "-c", command_}, {"TRIREME_HOST=" + host}, short_s, "", true};
-    return std::make_unique<SideProgram>(statuses_, command);
+  std::unique_ptr<Child> start(const std::string& host) const {
+    return std::make_unique<Child>(
+        Words{"/bin/sh", "-c", command_},
+        ChildOptions{.environment = environment_with({"TRIREME_HOST=" + host}),
+                     .limit_s = short_s,
+                     .family = &family_});
   }
   /// Empty: none.
-  static std::string fault_of(const SideEnd& end) {
-    if (end.late) return str("--preflight had not ended after ", short_s, " s");
-    if (!end.code) return "a signal ended --preflight";
-    return *end.code == all_well ? "" : str("--preflight ends with exit code ", *end.code);
+  static std::string fault_of(const ChildEnd& end) {
+    if (end.why == ChildEnd::Why::late)
+      return str("--preflight had not ended after ", short_s, " s");
+    if (!end.code()) return "a signal ended --preflight";
+    return *end.code() == all_well ? "" : str("--preflight ends with exit code ", *end.code());
   }
 
-  SideStatuses& statuses_;
+  std::set<pid_t>& family_;
   const std::string command_;
   std::vector<Check> checks_;
 };
@@ -172,7 +179,7 @@ std::unique_ptr<Pending<Fitness>> Machine::preflight(const std::vector<Host>& ho
   if (options_.preflight.empty() || options_.preflight == "off") return nullptr;
   if (options_.preflight != "short") {
     if (thorough) return nullptr;
-    return std::make_unique<PreflightOfUser>(side_statuses_, options_.preflight, hosts);
+    return std::make_unique<PreflightOfUser>(family_, options_.preflight, hosts);
   }
   Words names;
   for (const Host& host : hosts) names.push_back(host.name);
@@ -191,12 +198,12 @@ std::unique_ptr<Pending<Fitness>> Machine::preflight(const std::vector<Host>& ho
   if (thorough) words.emplace_back("--long");
   if (!options_.remote_shell.empty())
     words.insert(words.end(), {"--remote-shell", options_.remote_shell});
-  return std::make_unique<OwnPreflight>(side_statuses_,
-                                        SideCommand{words,
-                                                    {run_variable + "=" + key_},
-                                                    thorough ? long_s : short_s,
-                                                    paths_.folder + "/preflight.log"},
-                                        paths_, report);
+  ChildOptions options{.environment = environment_with({run_variable + "=" + key_}),
+                       .output = ChildOptions::Output::file,
+                       .file = paths_.folder + "/preflight.log",
+                       .limit_s = thorough ? long_s : short_s,
+                       .family = &family_};
+  return std::make_unique<OwnPreflight>(words, std::move(options), paths_, report);
 }
 
 }  // namespace trireme::supervisor

@@ -49,8 +49,9 @@ void Machine::read_stop_file(Sight& sight) {
 void Machine::take_fault() {
   try {
     if (!is_pending(paths_)) return;
-    const std::optional<FaultOrder> order = faults_->read(
-        {mpirun_, attempt_, date(), own_.pages(), hosts_, hosts_.empty() ? 0 : spare_hosts()});
+    const std::optional<FaultOrder> order =
+        faults_->read({mpirun_runs() ? mpirun_->id() : -1, attempt_, date(), own_.pages(), hosts_,
+                       hosts_.empty() ? 0 : spare_hosts()});
     if (!order) return;
     append(to_json(order->fault));  // before anything is done
     say(str("chaos: ", order->fault.kind, ": ", order->fault.victim));

@@ -10,25 +10,6 @@
 
 namespace trireme::supervisor {
 
-/// What a started program gets besides the environment of this process: "NAME=VALUE".
-using Variables = std::vector<std::string>;
-
-/// Starts a program, found in PATH, in a session of its own, with /dev/null as its input. Its
-/// output goes to `output`; -1: where that of this process goes. `dies_with_us`: SIGKILL when this
-/// process ends. Returns its id once it runs. Throws: Error.
-pid_t start_program(const std::vector<std::string>& words, const Variables& variables, int output,
-                    bool dies_with_us);
-struct ProgramWithOutput {
-  pid_t id;
-  int output;  // the end of a pipe to read from; the caller closes it
-};
-/// The same with its output in a pipe; SIGKILL when this process ends. Throws: Error.
-ProgramWithOutput start_with_output(const std::vector<std::string>& words);
-/// Whether a word names an executable, in PATH or by its path.
-bool is_executable(const std::string& word);
-/// The path of a program of trireme's, beside this one. Throws: Error that says how to get it.
-std::string program_of_trireme(const std::string& name);
-
 /// Living children of this process (orphans that it adopted among them) that are in none of these
 /// sessions, and do not have `spared`, "NAME=VALUE", in their environment; zombies are not living.
 std::vector<pid_t> children_outside(const std::set<pid_t>& sessions,

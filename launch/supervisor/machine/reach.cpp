@@ -5,7 +5,6 @@
 
 #include "trireme/core/error.h"
 
-#include "launch/supervisor/machine/processes.h"
 #include "runtime/core/process/host_name.h"
 
 namespace trireme::supervisor {
@@ -38,36 +37,36 @@ Words remote_shell_of(const std::string& given, const Words& mpirun, const HostS
   return {"ssh"};
 }
 
-UnreachableHosts::UnreachableHosts(SideStatuses& statuses, const std::vector<Host>& hosts,
+UnreachableHosts::UnreachableHosts(std::set<pid_t>& family, const std::vector<Host>& hosts,
                                    const Words& shell, double longest_s) {
   if (shell.empty() || !is_executable(shell.front())) return;
-  Words words = shell;
-  ask_nothing(words);
+  Words asking = shell;
+  ask_nothing(asking);
+  const ChildOptions options{.output = ChildOptions::Output::file,
+                             .file = "/dev/null",
+                             .limit_s = longest_s,
+                             .ending_s = 0,
+                             .family = &family};
   for (const Host& host : hosts) {
     if (is_this_machine(host.name)) continue;
-    SideCommand command;
-    command.words = words;
-    command.words.insert(command.words.end(), {host.name, "true"});
-    command.limit_s = longest_s;
-    command.log = "/dev/null";
-    command.ending_s = 0;
+    Words words = asking;
+    words.insert(words.end(), {host.name, "true"});
     try {
-      probes_.push_back({host.name, std::make_unique<SideProgram>(statuses, command)});
+      probes_.push_back({host.name, std::make_unique<Child>(words, options)});
     } catch (const Error&) {  // too many processes, for example: it is not asked, and not blamed
     }
   }
 }
 
 std::optional<std::vector<std::string>> UnreachableHosts::poll() {
+  std::vector<std::string> found;
   bool all_have_ended = true;
-  for (Probe& probe : probes_) {
-    if (!probe.end) probe.end = probe.program->poll();
-    all_have_ended = all_have_ended && probe.end;
+  for (const Probe& probe : probes_) {
+    const ChildEnd* end = probe.program->poll();
+    all_have_ended = all_have_ended && end != nullptr;
+    if (end != nullptr && !end->succeeded()) found.push_back(probe.host);
   }
   if (!all_have_ended) return std::nullopt;
-  std::vector<std::string> found;
-  for (const Probe& probe : probes_)
-    if (probe.end->code != 0) found.push_back(probe.host);
   if (found.size() > 1 && found.size() == probes_.size()) found.clear();
   return found;
 }

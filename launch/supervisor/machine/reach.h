@@ -3,13 +3,14 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "launch/supervisor/decide/command_words.h"
 #include "launch/supervisor/decide/world.h"
 #include "launch/supervisor/machine/hosts_of_scheduler.h"
-#include "launch/supervisor/machine/side_program.h"
+#include "runtime/core/process/child.h"
 
 namespace trireme::supervisor {
 
@@ -23,15 +24,14 @@ Words remote_shell_of(const std::string& given, const Words& mpirun, const HostS
 /// then it is rather the shell.
 class UnreachableHosts : public Pending<std::vector<std::string>> {
  public:
-  UnreachableHosts(SideStatuses& statuses, const std::vector<Host>& hosts, const Words& shell,
+  UnreachableHosts(std::set<pid_t>& family, const std::vector<Host>& hosts, const Words& shell,
                    double longest_s);
   std::optional<std::vector<std::string>> poll() override;
 
  private:
   struct Probe {
     std::string host;
-    std::unique_ptr<SideProgram> program;
-    std::optional<SideEnd> end = {};
+    std::unique_ptr<Child> program;
   };
   std::vector<Probe> probes_;
 };

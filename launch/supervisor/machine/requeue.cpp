@@ -5,7 +5,7 @@
 
 #include "trireme/core/error.h"
 
-#include "launch/supervisor/machine/run_program.h"
+#include "runtime/core/process/run_program.h"
 
 namespace trireme::supervisor {
 namespace {
@@ -39,10 +39,10 @@ std::string requeue_slurm_job(const std::string& job, int exit_code) {
   try {
     if (slurm_requeues(run_program({"scontrol", "show", "config"}, options).output, exit_code))
       return str("Slurm queues job ", job, " again (RequeueExit)");
-    ProgramEnd end = run_program({"scontrol", "requeue", job}, options);
+    ChildEnd end = run_program({"scontrol", "requeue", job}, options);
     while (end.output.ends_with('\n')) end.output.pop_back();
     if (!end.output.empty()) return str("scontrol requeue ", job, ": ", end.output);
-    return end.why == ProgramEnd::Why::by_itself
+    return end.why == ChildEnd::Why::by_itself
                ? str("queued Slurm job ", job, " again")
                : str("scontrol requeue ", job, ": no answer within ", limit_s, " s");
   } catch (const Error& error) {

@@ -1,11 +1,11 @@
-#include "launch/supervisor/machine/temporary_directory.h"
+#include "runtime/store/write/temporary_directory.h"
 
 #include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <thread>
 
-namespace trireme::supervisor {
+namespace trireme {
 
 namespace fs = std::filesystem;
 
@@ -26,4 +26,4 @@ TemporaryDirectory::~TemporaryDirectory() {
     std::cerr << "trireme: " << path() << " cannot be removed: " << failed.message() << '\n';
 }
 
-}  // namespace trireme::supervisor
+}  // namespace trireme

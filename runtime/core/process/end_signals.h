@@ -1,11 +1,13 @@
 // EndSignals: signals that ask this process to end (SIGTERM, SIGINT, SIGHUP) are kept back until
 // what it has started has ended, and its files are removed. One that this process was started to
 // ignore, as by nohup, stays ignored.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <csignal>
 
-namespace trireme::supervisor {
+namespace trireme {
 
 /// Whether this process ignores a signal. A blocked signal that is ignored still comes to a
 /// signalfd.
@@ -35,4 +37,4 @@ class EndSignals {
 /// Ends this process by a signal, so that its parent sees which one.
 void end_by(int signal);
 
-}  // namespace trireme::supervisor
+}  // namespace trireme

@@ -1,5 +1,5 @@
-// Programs that a command waits for, the signals that end it meanwhile, and its files.
-#include "launch/supervisor/machine/run_program.h"
+// Programs that a command waits for, and the signals that end it meanwhile.
+#include "runtime/core/process/run_program.h"
 
 #include <algorithm>
 #include <csignal>
@@ -10,54 +10,51 @@
 
 #include "trireme/core/error.h"
 
-#include "launch/supervisor/machine/temporary_directory.h"
 #include "runtime/core/process/process_stat.h"
 #include "tests/support/message_of.h"
 #include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"
 
-namespace trireme::supervisor::test {
+namespace trireme::test {
 namespace {
 
-using testing::AllOf;
 using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
-using trireme::test::wait_until;
-using Why = ProgramEnd::Why;
+using Why = ChildEnd::Why;
 
-ProgramEnd run_line(const std::string& line, const RunOptions& options = {}) {
+ChildEnd run_line(const std::string& line, const RunOptions& options = {}) {
   return run_program({"/bin/sh", "-c", line}, options);
 }
 
 TEST(RunProgram, ReturnsTheCodeAndWhatWasPrinted) {
-  const ProgramEnd end = run_line("echo yes; echo no >&2; exit 3");
+  const ChildEnd end = run_line("echo yes; echo no >&2; exit 3");
   EXPECT_EQ(end.why, Why::by_itself);
-  EXPECT_EQ(end.code, 3);
+  EXPECT_EQ(end.code(), 3);
   EXPECT_EQ(end.output, "yes\nno\n");
   EXPECT_FALSE(end.succeeded());
   EXPECT_TRUE(run_line("true").succeeded());
 }
 
 TEST(RunProgram, ReturnsNoCodeWhereASignalEndsIt) {
-  const ProgramEnd end = run_line("kill -KILL $$");
+  const ChildEnd end = run_line("kill -KILL $$");
   EXPECT_EQ(end.why, Why::by_itself);
-  EXPECT_FALSE(end.code);
+  EXPECT_FALSE(end.code());
 }
 
 TEST(RunProgram, AsksItToEndAtTheLimit) {
-  ProgramEnd end;
+  ChildEnd end;
   for (double limit_s = 0.2; end.output.find("begun") == std::string::npos; limit_s *= 4)
     end = run_line("trap 'echo over; exit 0' TERM; echo begun; while :; do sleep 0.01; done",
                    {.limit_s = limit_s, .ending_s = 50});  // a busy machine begins later
   EXPECT_EQ(end.why, Why::late);
-  EXPECT_FALSE(end.code);
+  EXPECT_FALSE(end.code());
   EXPECT_THAT(end.output, EndsWith("over\n"));
 }
 
 TEST(RunProgram, KillsWhatDoesNotEnd) {
-  const ProgramEnd end =
+  const ChildEnd end =
       run_line("trap '' TERM; while :; do sleep 0.01; done", {.limit_s = 0.05, .ending_s = 0.05});
   EXPECT_EQ(end.why, Why::late);
 }
@@ -67,15 +64,15 @@ TEST(RunProgram, EndsAProgramAtTheLimitThatHasClosedItsOutput) {
 }
 
 TEST(RunProgram, WaitsForAProgramThatHasClosedItsOutput) {
-  const ProgramEnd end = run_line("exec > /dev/null 2>&1; sleep 0.3; exit 4");
+  const ChildEnd end = run_line("exec > /dev/null 2>&1; sleep 0.3; exit 4");
   EXPECT_EQ(end.why, Why::by_itself);
-  EXPECT_EQ(end.code, 4);
+  EXPECT_EQ(end.code(), 4);
 }
 
 TEST(RunProgram, DoesNotWaitForAProcessThatKeepsTheOutputOpenAndEndsIt) {
-  const ProgramEnd end = run_line("sleep 1000 & echo $!; exit 3", {.limit_s = 1000});
+  const ChildEnd end = run_line("sleep 1000 & echo $!; exit 3", {.limit_s = 1000});
   EXPECT_EQ(end.why, Why::by_itself);
-  EXPECT_EQ(end.code, 3);
+  EXPECT_EQ(end.code(), 3);
   const std::int64_t left = std::stoll(end.output);
   EXPECT_TRUE(wait_until([&] {
     const auto stat = read_process_stat(left);
@@ -86,7 +83,7 @@ TEST(RunProgram, DoesNotWaitForAProcessThatKeepsTheOutputOpenAndEndsIt) {
 TEST(RunProgram, LetsAProcessThatIsLeftRemoveItsFiles) {
   const ScratchDirectory folder;
   const std::string file = folder / "file";
-  const ProgramEnd end =
+  const ChildEnd end =
       run_line("touch " + file + "; (sleep 0.2; rm " + file + ") & exit 0", {.leftover_s = 50});
   EXPECT_TRUE(end.succeeded());
   EXPECT_FALSE(std::filesystem::exists(file));
@@ -96,17 +93,17 @@ TEST(RunProgram, AsksItToEndAfterASignal) {
   EndSignals signals;
   EXPECT_FALSE(signals.came());
   ::raise(SIGTERM);
-  const ProgramEnd end = run_line("trap 'exit 0' TERM; while :; do sleep 0.01; done",
-                                  {.limit_s = 1000, .signals = &signals});
-  EXPECT_EQ(end.why, Why::signal);
-  EXPECT_FALSE(end.code);
+  const ChildEnd end = run_line("trap 'exit 0' TERM; while :; do sleep 0.01; done",
+                                {.limit_s = 1000, .signals = &signals});
+  EXPECT_EQ(end.why, Why::asked);
+  EXPECT_FALSE(end.code());
   EXPECT_TRUE(signals.came());
   EXPECT_EQ(signals.take(), SIGTERM);
   EXPECT_EQ(signals.take(), 0);
 }
 
 TEST(RunProgram, KeepsTheBeginningAndTheEndOfMuch) {
-  const ProgramEnd end =
+  const ChildEnd end =
       run_line("echo begin; head -c 300000 /dev/zero | tr '\\0' x; echo end", {.most_output = 999});
   EXPECT_LE(end.output.size(), 999U);
   EXPECT_THAT(end.output, StartsWith("begin\nxxx"));
@@ -153,19 +150,5 @@ TEST(EndSignals, ThatWereNotTakenAreForgotten) {
   SUCCEED();  // this process has not ended
 }
 
-TEST(TemporaryDirectories, AreRemovedWithWhatIsInThem) {
-  const ScratchDirectory folder;
-  std::string path;
-  {
-    const TemporaryDirectory directory(folder.path(), "name");
-    path = directory.path();
-    EXPECT_THAT(path, StartsWith(folder / "name-"));
-    std::filesystem::create_directories(path + "/a/b");
-  }
-  EXPECT_FALSE(std::filesystem::exists(path));
-  EXPECT_THAT(trireme::message_of([&] { TemporaryDirectory(folder / "none", "name"); }),
-              AllOf(StartsWith(folder / "none/name-"), HasSubstr(": mkdir: No such file")));
-}
-
 }  // namespace
-}  // namespace trireme::supervisor::test
+}  // namespace trireme::test

@@ -1,4 +1,4 @@
-#include "launch/supervisor/machine/processes.h"
+#include "launch/program_of_trireme.h"
 
 #include <filesystem>
 
@@ -7,10 +7,10 @@
 
 #include "tests/support/message_of.h"
 
-namespace trireme::supervisor {
+namespace trireme {
 namespace {
 
-TEST(Processes, AProgramThatIsMissingInABuildDirectoryNamesItsTarget) {
+TEST(ProgramOfTrireme, ThatIsMissingInABuildDirectoryNamesItsTarget) {
   const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   EXPECT_EQ(message_of([] { program_of_trireme("trireme_missing"); }),
             (here / "trireme_missing").string() + " is not there; it is built by: cmake --build " +
@@ -18,4 +18,4 @@ TEST(Processes, AProgramThatIsMissingInABuildDirectoryNamesItsTarget) {
 }
 
 }  // namespace
-}  // namespace trireme::supervisor
+}  // namespace trireme

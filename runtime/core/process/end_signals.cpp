@@ -1,4 +1,4 @@
-#include "launch/supervisor/machine/end_signals.h"
+#include "runtime/core/process/end_signals.h"
 
 #include <poll.h>
 #include <sys/signalfd.h>
@@ -8,7 +8,7 @@
 
 #include "runtime/core/require_call.h"
 
-namespace trireme::supervisor {
+namespace trireme {
 
 bool is_ignored(int signal) {
   struct sigaction action {};
@@ -52,4 +52,4 @@ void end_by(int signal) {
   ::raise(signal);
 }
 
-}  // namespace trireme::supervisor
+}  // namespace trireme

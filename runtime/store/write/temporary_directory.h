@@ -1,11 +1,13 @@
 // TemporaryDirectory: a new directory that no other user can enter, removed with all that is in it.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <string>
 
 #include "runtime/store/write/held_path.h"
 
-namespace trireme::supervisor {
+namespace trireme {
 
 class TemporaryDirectory {
  public:
@@ -23,4 +25,4 @@ class TemporaryDirectory {
   HeldPath held_;
 };
 
-}  // namespace trireme::supervisor
+}  // namespace trireme

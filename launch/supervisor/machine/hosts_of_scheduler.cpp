@@ -1,14 +1,12 @@
 #include "launch/supervisor/machine/hosts_of_scheduler.h"
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
-#include <utility>
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/process/child.h"
 #include "runtime/store/file.h"
 
 namespace trireme::supervisor {
@@ -17,15 +15,12 @@ namespace {
 constexpr Index most_hosts_bytes = Index{16} << 20;
 constexpr Index most_nodes = 100'000;
 
-/// What a line of the shell prints, and its exit status. The line must end soon.
-std::pair<std::string, int> output_of(const std::string& line) {
-  std::FILE* pipe = ::popen(line.c_str(), "re");
-  require(pipe != nullptr, "'", line, "' cannot be started");
-  std::string text;
-  std::array<char, 4096> buffer{};
-  for (std::size_t n; (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
-    text.append(buffer.data(), n);
-  return {text, ::pclose(pipe)};
+/// What the shell prints, and how it ends. It must end soon.
+ChildEnd run_shell(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = {"/bin/sh"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  Child child(words, {.output = ChildOptions::Output::pipe, .errors = false});
+  return child.wait();
 }
 
 std::vector<std::string> split(const std::string& text, char separator) {
@@ -182,9 +177,9 @@ std::string lines_of(const HostSource& source) {
     case HostSource::Kind::discovery:
       break;
   }
-  const auto [lines, status] = output_of("/bin/sh '" + source.path + "'");
-  require(status == 0, source.path, " failed: it must print the hosts, and exit with 0");
-  return lines;
+  const ChildEnd end = run_shell({source.path});
+  require(end.succeeded(), source.path, " failed: it must print the hosts, and exit with 0");
+  return end.output;
 }
 
 }  // namespace
@@ -219,7 +214,7 @@ bool job_has_no_kill(const Environment& environment) {
   const std::string job = variable_or(environment, "SLURM_JOB_ID", "SLURM_JOBID");
   if (!is_number(job)) return false;
   return asks_for_no_kill(
-      output_of("scontrol write batch_script " + job + " - 2> /dev/null").first);
+      run_shell({"-c", "scontrol write batch_script " + job + " - 2> /dev/null"}).output);
 }
 
 }  // namespace trireme::supervisor

@@ -56,7 +56,7 @@ TEST(StartAgent, GivesItNoFileAndNoVariableOfTheRank) {
 
 TEST(StartAgent, RefusesWhatIsNoProgram) {
   EXPECT_THAT(trireme::message_of([] { start_agent("/no/program", "/"); }),
-              HasSubstr("/no/program: No such file"));
+              HasSubstr("/no/program is no program"));
 }
 
 }  // namespace

@@ -46,7 +46,6 @@ bool connect(observe::PageAgent& agent) {
 }
 
 ExitCode report(const std::string& directory) {
-  ::closefrom(STDERR_FILENO + 1);  // files of the rank
   leave_the_core_of_the_rank();
   observe::PageAgent agent(directory);
   const bool connected = connect(agent);

@@ -81,7 +81,7 @@ struct Start {
 };
 
 /// Returns where it fails.
-void become(const Start& start) {
+void become(Start& start) {
   ::setsid();
   if (!start.outlives && (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != start.parent))
     return;
@@ -93,10 +93,14 @@ void become(const Start& start) {
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  constexpr int first = STDERR_FILENO + 1;
+  if (start.failure != first && ::dup3(start.failure, first, O_CLOEXEC) < 0) return;
+  start.failure = first;
+  ::closefrom(first + 1);
   ::execve(start.program, start.words, start.variables);
 }
 
-[[noreturn]] void become_or_report(const Start& start) {
+[[noreturn]] void become_or_report(Start& start) {
   become(start);
   const int reason = errno;
   const ssize_t written = ::write(start.failure, &reason, sizeof reason);
@@ -109,9 +113,9 @@ pid_t start(const std::vector<std::string>& words, const ChildOptions& options, 
   require(!program.empty(), words.front(), " is no program");
   const ExecWords arguments(words), environment(options.environment);
   Pipe failure;  // closed by a successful exec
-  const Start begin{program.c_str(), arguments.pointers.data(), environment.pointers.data(),
-                    output,          failure.write.number,      ::getpid(),
-                    options.errors,  options.outlives};
+  Start begin{program.c_str(), arguments.pointers.data(), environment.pointers.data(),
+              output,          failure.write.number,      ::getpid(),
+              options.errors,  options.outlives};
   const pid_t id = ::fork();
   if (id == 0) become_or_report(begin);
   require_call(id > 0, "fork");

@@ -61,10 +61,11 @@ struct ChildEnd {
   bool succeeded() const { return code() == 0; }
 };
 
-/// It runs in a session of its own, with /dev/null as its input, and gets SIGKILL when the thread
-/// that started it ends. It counts as ended when its process has, not when its output is closed: it
-/// may close that before, and a process that it leaves may keep it open. What is left of its
-/// process group is killed then.
+/// It runs in a session of its own, with /dev/null as its input and with no other files of this
+/// process than standard output and error, and gets SIGKILL when the thread that started it ends.
+/// It counts as ended when its process has, not when its output is closed: it may close that
+/// before, and a process that it leaves may keep it open. What is left of its process group is
+/// killed then.
 class Child {
  public:
   /// `words`: a program, found in PATH, and its arguments. Throws: Error when it cannot be started.

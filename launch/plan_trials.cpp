@@ -10,6 +10,7 @@
 
 #include "launch/verify/program_words.h"
 #include "runtime/core/json/json.h"
+#include "runtime/core/median.h"
 #include "runtime/core/process/child.h"
 #include "runtime/store/write/temporary_directory.h"
 
@@ -96,8 +97,7 @@ class Trial {
         seconds.push_back((real != nullptr ? *real : static_cast<double>(*whole)) / 1e3);
     }
     require(!seconds.empty(), metrics, ": has no time of a step");
-    std::sort(seconds.begin(), seconds.end());
-    return seconds[seconds.size() / 2];
+    return median(std::move(seconds));
   }
 
   const TrainingTask& task_;

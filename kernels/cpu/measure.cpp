@@ -1,6 +1,5 @@
 // Peak rates of this machine, measured: what log lines and benchmarks compare with.
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <vector>
 
@@ -10,16 +9,13 @@
 #include "trireme/kernels/kernels.h"
 
 #include "kernels/cpu/loops.h"
+#include "runtime/core/seconds_since.h"
 
 namespace trireme {
 
 using namespace kernels;
 
 namespace {
-
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// A product of squares without memory.
 Gemm square_product(Index size, DType dtype) {
@@ -45,11 +41,11 @@ double fastest_gemm(Stream& stream, Gemm gemm) {
   gemm.c = c.data();
   gemm.workspace = workspace.data();
   double least = 0;
-  for (const double end = seconds() + 0.1; least == 0 || seconds() < end;) {
-    const double start = seconds();
+  for (const double end = steady_seconds() + 0.1; least == 0 || steady_seconds() < end;) {
+    const double start = steady_seconds();
     stream.kernels().gemm.run(stream, gemm);
     stream.synchronize();
-    const double took = seconds() - start;
+    const double took = seconds_since(start);
     least = least == 0 ? took : std::min(least, took);
   }
   return least;
@@ -77,11 +73,11 @@ void fill_for_timing(Stream& stream, void* data, Index bytes) {
 double measure_peak_flops(InstructionSet set) {
   const auto& loops = loops_for<PeakLoops>(resolve(set));
   double best = 0, value = 0;
-  for (const double end = seconds() + 0.05; seconds() < end;) {
+  for (const double end = steady_seconds() + 0.05; steady_seconds() < end;) {
     double operations = 0;
-    const double start = seconds();
+    const double start = steady_seconds();
     value += loops.multiply_add(100000, &operations);
-    best = std::max(best, operations / (seconds() - start));
+    best = std::max(best, operations / seconds_since(start));
   }
   require(value > 0, "the FMA loop gave ", value);  // keeps the compiler from dropping it
   return best;
@@ -98,11 +94,11 @@ double measure_copy_rate(Stream& stream) {
   stream.copy(to.data(), from.data(), bytes);  // whatever the first one has to do besides
   stream.synchronize();
   double best = 0;
-  for (const double end = seconds() + 0.1; best == 0 || seconds() < end;) {
-    const double start = seconds();
+  for (const double end = steady_seconds() + 0.1; best == 0 || steady_seconds() < end;) {
+    const double start = steady_seconds();
     for (int i = 0; i < copies; ++i) stream.copy(to.data(), from.data(), bytes);
     stream.synchronize();
-    best = std::max(best, 2.0 * copies * static_cast<double>(bytes) / (seconds() - start));
+    best = std::max(best, 2.0 * copies * static_cast<double>(bytes) / seconds_since(start));
   }
   return best;
 }

@@ -1,6 +1,5 @@
 // Blas::prepare: every product runs once before the first step, with a result of its own; with a
 // cache, the ways to compute it are timed first, and the fastest is stored.
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdint>
@@ -12,6 +11,7 @@
 
 #include "kernels/cuda/blas.h"
 #include "kernels/cuda/cuda_device.h"
+#include "runtime/core/median.h"
 
 namespace trireme::kernels {
 namespace {
@@ -82,9 +82,7 @@ class Stopwatch {
       stream_.synchronize();
       check(cudaEventElapsedTime(&one, events_[0], events_[1]), "cudaEventElapsedTime");
     }
-    float* const median = ms.data() + repetitions / 2;
-    std::nth_element(ms.data(), median, ms.data() + repetitions);
-    return static_cast<double>(*median) * 1e3;
+    return static_cast<double>(median_in(std::span<float>(ms))) * 1e3;
   }
 
  private:

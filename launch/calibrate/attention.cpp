@@ -1,11 +1,12 @@
 #include "launch/calibrate/attention.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "trireme/kernels/attention.h"
 #include "trireme/kernels/device.h"
 #include "trireme/kernels/kernels.h"
+
+#include "runtime/core/seconds_since.h"
 
 namespace trireme::calibrate {
 namespace {
@@ -81,14 +82,12 @@ std::vector<AttentionCase> usual_attention() {
 void measure_attention(const Context& context, Timer& timer,
                        const std::vector<AttentionCase>& cases, double budget_s,
                        planner::Profile& profile) {
-  using Clock = std::chrono::steady_clock;
   constexpr Index tokens = 2048;  // in a call, at least
-  const auto start = Clock::now();
+  const double start = steady_seconds();
   const double each_s = budget_s / static_cast<double>(2 * cases.size());
   const DType dtype = context.options().compute();
   for (const AttentionCase& one : cases) {
-    const double passed = mean_over_ranks(
-        context.host(), std::chrono::duration<double>(Clock::now() - start).count());
+    const double passed = mean_over_ranks(context.host(), seconds_since(start));
     if (passed > budget_s && !profile.attentions.empty()) break;
     const AttentionShape shape{std::max<Index>(1, tokens / one.sequence), one.sequence,
                                one.query_heads, one.kv_heads, one.head_dim};

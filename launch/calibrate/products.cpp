@@ -1,7 +1,6 @@
 #include "launch/calibrate/products.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <map>
 #include <tuple>
@@ -11,6 +10,7 @@
 #include "trireme/kernels/kernels.h"
 
 #include "runtime/core/round_up.h"
+#include "runtime/core/seconds_since.h"
 #include "runtime/planner/layout.h"
 
 namespace trireme::calibrate {
@@ -129,16 +129,12 @@ Products products_of_model(const TransformerConfig& model, DType dtype, const De
 
 Products measure_products(const Context& context, Timer& timer, const Products& products,
                           double budget_s) {
-  using Clock = std::chrono::steady_clock;
   constexpr double longest_s = 0.25;  // of a product
   constexpr double passes = 2, least_repeats = 3;
   const Buffer memory = context.device().allocate(bytes_to_use(context));
   fill_for_timing(context.stream(), memory.data(), memory.bytes());
-  const auto start = Clock::now();
-  const auto passed_s = [&] {
-    return mean_over_ranks(context.host(),
-                           std::chrono::duration<double>(Clock::now() - start).count());
-  };
+  const double start = steady_seconds();
+  const auto passed_s = [&] { return mean_over_ranks(context.host(), seconds_since(start)); };
   const auto rate = [&](const MeasuredProduct& product) {  // 0: too much memory
     const double each_s = budget_s / passes / static_cast<double>(products.size());
     const auto call = product_call(context.stream(), product, memory);

@@ -1,7 +1,6 @@
 // trireme_calibrate: measures what a profile of the planner says of a device, all ranks of a job at
 // once. `trireme plan --calibrate FILE` starts it under mpirun. Its options are those of train_gpt.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
@@ -20,6 +19,7 @@
 #include "launch/calibrate/links.h"
 #include "launch/calibrate/loops.h"
 #include "launch/calibrate/products.h"
+#include "runtime/core/seconds_since.h"
 #include "runtime/options/check_options.h"
 #include "runtime/planner/profile_json.h"
 #include "runtime/store/write/unfinished.h"
@@ -52,15 +52,13 @@ class Budget {
 
   /// Collective.
   double next(double weight) {
-    const std::chrono::duration<double> passed = Clock::now() - start_;
-    return time_.next(weight, mean_over_ranks(context_.host(), passed.count()));
+    return time_.next(weight, mean_over_ranks(context_.host(), seconds_since(start_)));
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
   const Context& context_;
   SharedTime time_;
-  Clock::time_point start_ = Clock::now();
+  const double start_ = steady_seconds();
 };
 
 class Progress {
@@ -68,15 +66,13 @@ class Progress {
   explicit Progress(const Context& context) : context_(context) {}
   void operator()(const std::string& line) const {
     if (context_.host().rank() != 0) return;
-    const std::chrono::duration<double> passed = Clock::now() - start_;
-    fmt::print("{:4.0f} s  {}\n", passed.count(), line);
+    fmt::print("{:4.0f} s  {}\n", seconds_since(start_), line);
     std::fflush(stdout);
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
   const Context& context_;
-  Clock::time_point start_ = Clock::now();
+  const double start_ = steady_seconds();
 };
 
 /// "CPU AMD EPYC 7B13".

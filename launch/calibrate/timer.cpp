@@ -6,6 +6,8 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/seconds_since.h"
+
 namespace trireme::calibrate {
 namespace {
 
@@ -50,7 +52,7 @@ double Timer::operator()(const std::function<void(Index)>& call, double budget_s
     const Clock::time_point start = Clock::now();
     for (Index i = 0; i < count; ++i) call(calls++);
     context_.stream().synchronize();
-    return std::chrono::duration<double>(Clock::now() - start).count() / static_cast<double>(count);
+    return seconds_since(start) / static_cast<double>(count);
   };
   host.world().barrier();
   seconds(1);  // chooses how to compute, and connects

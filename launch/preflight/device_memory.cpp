@@ -8,7 +8,7 @@
 #include "trireme/kernels/hash.h"
 #include "trireme/kernels/kernels.h"
 
-#include "launch/preflight/stopwatch.h"
+#include "runtime/core/seconds_since.h"
 
 namespace trireme::preflight {
 namespace {
@@ -58,9 +58,9 @@ class Pieces {
     stream_.synchronize();
     require(back == words, "memory of the device was read back with other bits");
     constexpr Index together = 4;
-    const Stopwatch watch;
+    const double began = steady_seconds();
     Index written = 0;
-    while (written < count_ && (written == 0 || watch.seconds() < seconds)) {
+    while (written < count_ && (written == 0 || seconds_since(began) < seconds)) {
       for (Index i = 0; i < together && written < count_; ++i, ++written)
         stream_.copy(memory_.data() + written * piece_words * word_bytes,
                      source_.data() + place_of(written) * word_bytes, piece_words * word_bytes);

@@ -7,7 +7,7 @@
 #include "trireme/comm/agree.h"
 #include "trireme/core/error.h"
 
-#include "launch/preflight/stopwatch.h"
+#include "runtime/core/seconds_since.h"
 
 namespace trireme::preflight {
 namespace {
@@ -37,7 +37,7 @@ double bus_rate(const Host& host, Communicator& group, Stream& stream) {
   constexpr double long_s = 10e-3, longest_s = 5;
   constexpr int times = 5;
   check_sums(host, group, stream);
-  const Stopwatch all;
+  const double all_began = steady_seconds();
   const Buffer data =
       stream.device().allocate(std::min(most, std::max(least, stream.device().free_bytes() / 4)));
   double best = 0;
@@ -45,16 +45,17 @@ double bus_rate(const Host& host, Communicator& group, Stream& stream) {
     double shortest = 0;
     for (int i = 0; i <= times; ++i) {  // the first one connects
       host.world().barrier();
-      const Stopwatch watch;
+      const double began = steady_seconds();
       group.all_reduce({data.data(), bytes / size_bytes(DType::f32), DType::f32}, Reduction::sum,
                        stream);
       stream.synchronize();
-      if (i > 0) shortest = i == 1 ? watch.seconds() : std::min(shortest, watch.seconds());
+      if (i > 0)
+        shortest = i == 1 ? seconds_since(began) : std::min(shortest, seconds_since(began));
     }
     const double share = 2.0 * (group.size() - 1) / group.size();
     best = std::max(best, share * static_cast<double>(bytes) / shortest / 1e9);
     // The longest of any rank, the time that is used up, and the least memory of any rank.
-    double agreed[] = {shortest, all.seconds(), -static_cast<double>(data.bytes())};
+    double agreed[] = {shortest, seconds_since(all_began), -static_cast<double>(data.bytes())};
     host.all_reduce({agreed, std::ssize(agreed), DType::f64}, Reduction::max);
     if (agreed[0] >= long_s || agreed[1] >= longest_s ||
         4.0 * static_cast<double>(bytes) > -agreed[2])

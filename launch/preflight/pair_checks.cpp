@@ -6,7 +6,7 @@
 
 #include "trireme/core/buffer.h"
 
-#include "launch/preflight/stopwatch.h"
+#include "runtime/core/seconds_since.h"
 
 namespace trireme::preflight {
 namespace {
@@ -22,11 +22,11 @@ class Link {
   double round_trip_s(bool measures, Index bytes, int times) {
     double best = std::numeric_limits<double>::infinity();
     for (int i = 0; i < times; ++i) {
-      const Stopwatch watch;
+      const double began = steady_seconds();
       if (measures) {
         send(bytes);
         receive(bytes);
-        best = std::min(best, watch.seconds());
+        best = std::min(best, seconds_since(began));
       } else {
         receive(bytes);
         send(bytes);

@@ -9,7 +9,6 @@
 #include "launch/preflight/baseline.h"
 #include "launch/preflight/commands.h"
 #include "launch/preflight/launch.h"
-#include "launch/preflight/stopwatch.h"
 #include "launch/preflight/table.h"
 #include "launch/supervisor/decide/command_words.h"
 #include "launch/supervisor/machine/hosts_of_scheduler.h"
@@ -17,6 +16,7 @@
 #include "runtime/core/parse_number.h"
 #include "runtime/core/process/child.h"
 #include "runtime/core/process/host_name.h"
+#include "runtime/core/seconds_since.h"
 #include "runtime/options/check_options.h"
 #include "runtime/store/write/unfinished.h"
 
@@ -132,8 +132,8 @@ Json json_of(const Report& report, const std::vector<Finding>& findings) {
 
 /// The long preflight says what it does.
 std::function<void(const std::string&)> show_checks() {
-  return [watch = Stopwatch()](const std::string& check) {
-    std::cerr << fmt::format("{:4.0f} s  {}\n", watch.seconds(), check);
+  return [began = steady_seconds()](const std::string& check) {
+    std::cerr << fmt::format("{:4.0f} s  {}\n", seconds_since(began), check);
   };
 }
 

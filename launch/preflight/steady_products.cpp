@@ -11,7 +11,7 @@
 #include "trireme/kernels/hash.h"
 #include "trireme/kernels/kernels.h"
 
-#include "launch/preflight/stopwatch.h"
+#include "runtime/core/seconds_since.h"
 
 namespace trireme::preflight {
 namespace {
@@ -75,15 +75,15 @@ SteadyProducts repeat_products(const std::function<std::uint64_t()>& product, In
                                DType dtype, double seconds) {
   const std::uint64_t first = product();
   Index count = 0;
-  const Stopwatch watch;
+  const double began = steady_seconds();
   do {
     require(product() == first, "a product of the same ", name(dtype),
-            " matrices has other bits after ", static_cast<Index>(watch.seconds()), " s");
+            " matrices has other bits after ", static_cast<Index>(seconds_since(began)), " s");
     ++count;
-  } while (watch.seconds() < seconds);
+  } while (seconds_since(began) < seconds);
   const auto n = static_cast<double>(size);
   return {fmt::format("{}: {:016x}", size, first),
-          2 * n * n * n * static_cast<double>(count) / watch.seconds() / 1e9};
+          2 * n * n * n * static_cast<double>(count) / seconds_since(began) / 1e9};
 }
 
 SteadyProducts run_products(Stream& stream, Index size, DType dtype, double seconds) {
@@ -104,10 +104,10 @@ Index lasting_product(Stream& stream, DType dtype) {
     Product product(stream, size, dtype);
     product.run();
     product.hash();  // the first one takes longer
-    const Stopwatch watch;
+    const double began = steady_seconds();
     product.run();
     stream.synchronize();
-    if (watch.seconds() >= long_s) return size;
+    if (seconds_since(began) >= long_s) return size;
   }
 }
 

@@ -8,7 +8,7 @@
 #include "trireme/core/buffer.h"
 #include "trireme/core/error.h"
 
-#include "launch/preflight/stopwatch.h"
+#include "runtime/core/seconds_since.h"
 #include "runtime/store/checksum.h"
 #include "runtime/store/file.h"
 #include "runtime/store/write/held_path.h"
@@ -44,11 +44,11 @@ double commit_seconds(const std::string& directory, const std::string& host) {
   constexpr int times = 3;
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < times; ++i) {
-    const Stopwatch watch;
+    const double began = steady_seconds();
     write_whole(file, "trireme preflight\n");
     rename_path(file, renamed);
     sync_directory(scratch.held.path());
-    best = std::min(best, watch.seconds());
+    best = std::min(best, seconds_since(began));
     remove_file(renamed);
   }
   return best;
@@ -66,22 +66,22 @@ DiskSpeed measure_disk(const std::string& directory, const std::string& host) {
   Index written = 0;
   {
     File file = File::create(path, Caching::direct);
-    const Stopwatch watch;
-    for (; written < bytes && (written == 0 || watch.seconds() < longest_s); written += part)
+    const double began = steady_seconds();
+    for (; written < bytes && (written == 0 || seconds_since(began) < longest_s); written += part)
       file.write_at(written, data.data(), part);
     file.sync();
     file.close();
-    speed.write_mb_per_s = static_cast<double>(written) / mb / watch.seconds();
+    speed.write_mb_per_s = static_cast<double>(written) / mb / seconds_since(began);
   }
   const File file = File::open(path, Caching::direct);
-  const Stopwatch watch;
+  const double began = steady_seconds();
   Index at = 0;
-  for (; at < written && (at == 0 || watch.seconds() < longest_s); at += part) {
+  for (; at < written && (at == 0 || seconds_since(began) < longest_s); at += part) {
     std::memset(data.data(), 0, static_cast<std::size_t>(part));
     require(file.read_at(at, data.data(), part) == part && checksum(data.data(), part) == expected,
             path, ": other bytes are read than were written");
   }
-  speed.read_mb_per_s = static_cast<double>(at) / mb / watch.seconds();
+  speed.read_mb_per_s = static_cast<double>(at) / mb / seconds_since(began);
   return speed;
 }
 

@@ -1,7 +1,6 @@
 // trireme verify: proves a layout right against one rank.
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <iostream>
 
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include "launch/verify/verify.h"
 #include "runtime/core/output/output_file.h"
 #include "runtime/core/process/child.h"
+#include "runtime/core/seconds_since.h"
 
 namespace trireme::verify {
 namespace {
@@ -68,10 +68,8 @@ void check(VerifyArguments& given, const CommandLine& command, const Words& prog
 
 /// A line for each job, with the time since the start.
 std::function<void(const std::string&)> show_jobs() {
-  using Clock = std::chrono::steady_clock;
-  return [started = Clock::now()](const std::string& job) {
-    const std::chrono::duration<double> passed = Clock::now() - started;
-    std::cerr << fmt::format("trireme verify: {:4.0f} s  job {}\n", passed.count(), job);
+  return [started = steady_seconds()](const std::string& job) {
+    std::cerr << fmt::format("trireme verify: {:4.0f} s  job {}\n", seconds_since(started), job);
   };
 }
 

@@ -17,6 +17,7 @@
 #include "runtime/checkpoint/save.h"
 #include "runtime/checkpoint/tensors.h"
 #include "runtime/comm/page_of.h"
+#include "runtime/core/seconds_since.h"
 #include "runtime/interop/model_files.h"
 #include "runtime/options/left_out_samples.h"
 #include "runtime/store/file.h"
@@ -337,8 +338,8 @@ bool Checkpointer::due(Index step) const {
 
 bool Checkpointer::votes_to_save() const {
   const double interval = state_->options.save_interval_seconds;
-  const std::chrono::duration<double> since = Clock::now() - state_->last_save;
-  return state_->saver && interval > 0 && state_->host.rank() == 0 && since.count() >= interval;
+  return state_->saver && interval > 0 && state_->host.rank() == 0 &&
+         seconds_since(state_->last_save) >= interval;
 }
 
 void Checkpointer::save(const TrainingProgress& progress, const DataSource& train,

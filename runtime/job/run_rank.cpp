@@ -11,6 +11,7 @@
 #include "runtime/comm/mpi/mpi_session.h"
 #include "runtime/comm/nccl.h"
 #include "runtime/core/process/terminal.h"
+#include "runtime/core/seconds_since.h"
 #include "runtime/job/affinity.h"
 #include "runtime/job/device_choice.h"
 #include "runtime/job/gemm_directory.h"
@@ -76,8 +77,7 @@ void open_gpu(const DeviceChoice& choice, const Host& host, const Options& optio
 std::function<std::string_view()> stop_reason(const StartedRank& rank, double seconds) {
   return [&rank, limited = rank.rank == 0 && seconds > 0, seconds]() -> std::string_view {
     if (const std::string_view signal = rank.signal(); !signal.empty()) return signal;
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - rank.started;
-    return limited && passed.count() >= seconds ? "--exit-duration-seconds" : "";
+    return limited && seconds_since(rank.started) >= seconds ? "--exit-duration-seconds" : "";
   };
 }
 

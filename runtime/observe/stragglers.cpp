@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "runtime/core/median.h"
+
 namespace trireme::observe {
 namespace {
 
@@ -73,14 +75,6 @@ std::vector<Slow> slow_of(const std::vector<const TimeSeries*>& series,
 }
 
 }  // namespace
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*std::max_element(values.begin(), middle) + *middle) / 2;
-}
 
 RobustScore robust_score(double value, std::span<const double> values) {
   return Scale(values).score(value);

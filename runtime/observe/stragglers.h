@@ -12,8 +12,6 @@
 
 namespace trireme::observe {
 
-double median(std::vector<double> values);
-
 /// How far one value lies from others of its kind.
 struct RobustScore {
   double median = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/core/at.h"
+#include "runtime/core/seconds_since.h"
 
 namespace trireme {
 
@@ -163,9 +164,6 @@ void GradientReducer::note_start(int bucket) {
   record_.entries.push_back({bucket, record_.boundaries, now_ms(), 0});
 }
 
-double GradientReducer::now_ms() const {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - made_)
-      .count();
-}
+double GradientReducer::now_ms() const { return 1e3 * seconds_since(made_); }
 
 }  // namespace trireme

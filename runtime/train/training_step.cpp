@@ -5,6 +5,7 @@
 #include <exception>
 #include <span>
 
+#include "runtime/core/seconds_since.h"
 #include "runtime/train/tensor_dump.h"
 #include "runtime/train/trainer_agreement.h"
 #include "runtime/train/trainer_state.h"
@@ -16,10 +17,6 @@ using namespace train;
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double milliseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 StepPart part_of(Optimizer::Part part) {
   switch (part) {
@@ -169,7 +166,7 @@ StepMetrics Trainer::State::step(DataSource& source) {
 
   metrics.grad_norm = report.grad_norm;
   metrics.skipped = report.skipped;
-  metrics.step_ms = milliseconds_since(start);
+  metrics.step_ms = 1e3 * seconds_since(start);
   page.end_step(
       metrics.step,
       static_cast<std::int64_t>(metrics.step_ms * 1e6) - (page.waited_ns() - waited_before),

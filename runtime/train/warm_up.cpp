@@ -7,13 +7,13 @@
 #include "runtime/train/warm_up.h"
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
 #include <numeric>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "runtime/core/seconds_since.h"
 #include "runtime/core/show_bytes.h"
 
 namespace trireme::train {
@@ -162,8 +162,7 @@ void warm_up_groups(const Context& context, const PlannedTraining& plan, const T
   Mesh& mesh = context.mesh();
   Stream& stream = context.stream();
   if (stream.device().kind() == DeviceKind::cpu || mesh.shape().size() == 1) return;
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point start = Clock::now();
+  const double start = steady_seconds();
   const Index bytes = message_bytes(context, plan);
   Buffer memory;
   agree_or_stop(context.host(), [&] { memory = stream.device().allocate(bytes); });
@@ -177,10 +176,10 @@ void warm_up_groups(const Context& context, const PlannedTraining& plan, const T
                     stream.device().index(), ": ", error.what()));
   }
   context.host().world().barrier();  // ranks of one GPU: all have freed what they had
-  const std::chrono::duration<double> took = Clock::now() - start;
-  if (took.count() > seconds_worth_a_line)
+  const double took = seconds_since(start);
+  if (took > seconds_worth_a_line)
     context.log().info(
-        fmt::format("collectives: connected the ranks of all groups in {:.0f} s", took.count()));
+        fmt::format("collectives: connected the ranks of all groups in {:.0f} s", took));
 }
 
 }  // namespace trireme::train

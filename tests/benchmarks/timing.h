@@ -1,10 +1,11 @@
 // How benchmarks measure: milliseconds of a call, and the median of rounds.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <vector>
+
+#include "runtime/core/median.h"
 
 namespace trireme {
 
@@ -13,11 +14,6 @@ inline double ms_of(const std::function<void()>& call) {
   call();
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
       .count();
-}
-
-inline double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 }  // namespace trireme

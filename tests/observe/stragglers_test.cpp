@@ -13,6 +13,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/median.h"
 #include "tests/support/allocation_counter.h"
 
 namespace trireme::observe {

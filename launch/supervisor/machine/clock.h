@@ -12,9 +12,6 @@ namespace trireme::supervisor {
 
 using Clock = std::chrono::steady_clock;
 
-/// Since a time that does not change while this process lives.
-inline double now() { return seconds_since({}); }
-
 /// Seconds since 1970, by the clock that people set.
 inline Index date_now() { return Index{std::time(nullptr)}; }
 

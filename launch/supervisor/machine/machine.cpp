@@ -1,6 +1,5 @@
 #include "launch/supervisor/machine/machine.h"
 
-#include <chrono>
 #include <csignal>
 #include <utility>
 
@@ -107,9 +106,7 @@ History Machine::take_over(const std::string& new_run_id) {
   return history;
 }
 
-double Machine::now() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double Machine::now() const { return steady_seconds(); }
 
 Index Machine::date() const { return date_now(); }
 

@@ -8,6 +8,8 @@
 #include "trireme/core/error.h"
 #include "trireme/options/command_line.h"
 
+#include "runtime/core/median.h"
+
 namespace trireme::supervisor {
 namespace {
 
@@ -95,15 +97,14 @@ Index last_step_in(const std::string& metrics) {
 }
 
 StepRate step_rate_in(const std::string& metrics) {
-  std::vector<Step> steps = last_steps_in(metrics);
+  const std::vector<Step> steps = last_steps_in(metrics);
   if (steps.empty()) return {};
-  const auto middle = steps.begin() + std::ssize(steps) / 2;
-  std::nth_element(steps.begin(), middle, steps.end(),
-                   [](const Step& a, const Step& b) { return a.seconds < b.seconds; });
+  std::vector<double> seconds;
+  for (const Step& step : steps) seconds.push_back(step.seconds);
   std::error_code missing;
   const std::chrono::duration<double> age = std::filesystem::file_time_type::clock::now() -
                                             std::filesystem::last_write_time(metrics, missing);
-  return {middle->seconds, missing ? 0 : std::max(0.0, age.count())};
+  return {median(std::move(seconds)), missing ? 0 : std::max(0.0, age.count())};
 }
 
 }  // namespace trireme::supervisor

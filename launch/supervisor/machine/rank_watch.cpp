@@ -1,7 +1,6 @@
 #include "launch/supervisor/machine/rank_watch.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -186,10 +185,9 @@ std::optional<Hang> RankWatch::look(double now_s) {
 Json RankWatch::stacks(const observe::Verdict& verdict) {
   constexpr std::size_t most = 8;
   constexpr double answer_s = 2, all_s = 4;
-  const auto began = std::chrono::steady_clock::now();
+  const auto began = Clock::now();
   const auto left_s = [&](double longest_s) {
-    const std::chrono::duration<double> past = std::chrono::steady_clock::now() - began;
-    return std::clamp(all_s - past.count(), 0.1, longest_s);
+    return std::clamp(all_s - seconds_since(began), 0.1, longest_s);
   };
   std::vector<int> ranks = verdict.ranks;
   if (ranks.size() > most) ranks.resize(most);

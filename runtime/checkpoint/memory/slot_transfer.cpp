@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/core/seconds_since.h"
 #include "runtime/store/file_layout.h"
 
 namespace trireme::checkpoint {
@@ -19,11 +20,6 @@ Message message_of(SlotEnd& end, Index round) {
   if (round == 0) return {end.peer, end.header.data(), header_bytes(end)};
   const Index begin = (round - 1) * piece_bytes;
   return {end.peer, end.data + begin, std::min(piece_bytes, end.bytes - begin)};
-}
-
-double seconds() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
 }
 
 Index rounds_of(const SlotEnd& end) { return 1 + (end.bytes + piece_bytes - 1) / piece_bytes; }
@@ -42,7 +38,7 @@ void SlotTransfer::start(std::vector<SlotEnd> sends, std::vector<SlotEnd> receiv
       end.header.resize(static_cast<std::size_t>(header_bytes(end)), ' ');
       rounds_ = std::max(rounds_, rounds_of(end));
     }
-  const double now = seconds();
+  const double now = steady_seconds();
   pace_.begin(now);
   if (rounds_ > 0) start_round(stream, now);
 }
@@ -66,9 +62,9 @@ bool SlotTransfer::has_whole_piece() const {
 
 bool SlotTransfer::advance(Stream& stream, bool at_once) {
   if (round_ == rounds_) return true;
-  const double now = seconds();
+  const double now = steady_seconds();
   const bool done = take_turn(stream, at_once, now);
-  pace_.worked(seconds() - now);
+  pace_.worked(seconds_since(now));
   return done;
 }
 

@@ -6,13 +6,13 @@
 #include <csignal>
 #include <mutex>
 
+#include "runtime/core/seconds_since.h"
+
 namespace trireme::observe {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds longest_end(2);
-
-double now_s() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
 
 /// Signals of the process are for other threads.
 class SignalsBlocked {
@@ -50,12 +50,12 @@ struct HealthMonitor::Shared {
       nvml->watch(gpu);
       watches.emplace_back(gpu);
     }
-    double next_clocks = now_s(), next_reading = next_clocks;
+    double next_clocks = steady_seconds(), next_reading = next_clocks;
     while (!stop) {
       if (const auto event = nvml->wait(periods.event_ms))
         for (std::size_t i = 0; i < gpus.size(); ++i)
           if (gpus[i] == event->gpu) give(watches[i].event(*event));
-      const double now = now_s();
+      const double now = steady_seconds();
       const bool clocks = now >= next_clocks, reading = now >= next_reading;
       if (clocks) next_clocks = now + periods.clocks_s;
       if (reading) next_reading = now + periods.reading_s;

@@ -4,6 +4,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/median.h"
 #include "runtime/observe/stragglers.h"
 
 namespace trireme::observe {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/core/at.h"
 #include "runtime/observe/page_reader.h"
 
 namespace trireme::observe {
@@ -51,7 +52,6 @@ class WaitGraph {
   bool has_ended(int rank, const Awaited& operation) const;
 
  private:
-  static std::size_t at(int index) { return static_cast<std::size_t>(index); }
   void add_groups(const std::vector<PageState>& pages, int ranks);
   void number_groups();
   void find_absent(const Awaited& awaited);

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <mutex>
 #include <tuple>
 
 #include "trireme/core/error.h"
 #include "trireme/core/thread_pool.h"
 
+#include "runtime/core/seconds_since.h"
 #include "runtime/store/read/block_reader.h"
 #include "runtime/store/read/widen.h"
 #include "runtime/store/strips.h"
@@ -198,13 +198,12 @@ Index reader_bytes(int threads) { return threads * most_blocks_read * block_byte
 ReadReport read_boxes(const std::string& directory, const Manifest& manifest,
                       const std::vector<Wanted>& wanted, int threads,
                       const std::function<void()>& has_read) {
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = steady_seconds();
   require(threads >= 1, "a checkpoint is read by at least one thread, not ", threads);
   BoxReader reader(directory, manifest);
   for (const Wanted& box : wanted) reader.want(box);
   ReadReport report = reader.read(threads, has_read);
-  report.ms =
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  report.ms = 1e3 * seconds_since(begin);
   return report;
 }
 

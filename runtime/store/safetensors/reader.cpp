@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -22,6 +21,7 @@
 
 #include "runtime/core/at.h"
 #include "runtime/core/round_up.h"
+#include "runtime/core/seconds_since.h"
 #include "runtime/store/file.h"
 #include "runtime/store/safetensors/element.h"
 
@@ -361,10 +361,9 @@ Rows rows_of(const Shape& shape) {
 
 RowsRead read_rectangles(const Directory& directory, const std::vector<Rectangle>& rectangles,
                          int threads, const std::function<void(Index bytes)>& has_read) {
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = steady_seconds();
   RowsRead read = RowReader(directory, rectangles).read(threads, has_read);
-  read.report.ms =
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  read.report.ms = 1e3 * seconds_since(begin);
   return read;
 }
 

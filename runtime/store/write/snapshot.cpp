@@ -15,6 +15,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/round_up.h"
+#include "runtime/core/seconds_since.h"
 #include "runtime/store/file.h"
 #include "runtime/store/image.h"
 #include "runtime/store/write/block_ring.h"
@@ -30,10 +31,6 @@ using Clock = std::chrono::steady_clock;
 constexpr Index run_blocks = 8;  // of one write
 constexpr Index least_slots = 2;
 constexpr Index most_queued = 64;  // blocks of a device: a millisecond or more of copies
-
-double ms_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-}
 
 /// Host memory that a stream of `device` copies to; null: that threads copy to.
 Buffer ring_memory(Index bytes, Device* device) {
@@ -109,7 +106,7 @@ struct Snapshot::State {
     begin(file, memory, 1);
     start(worker);
     queue(stream);
-    report.stall_ms = ms_since(began);
+    report.stall_ms = 1e3 * seconds_since(began);
   }
 
   void set_writing(bool now) {
@@ -178,7 +175,7 @@ struct Snapshot::State {
       report.error = e.what();
       ring.stop();
     }
-    report.write_ms = ms_since(begin);
+    report.write_ms = 1e3 * seconds_since(begin);
     set_writing(false);
   }
 
@@ -253,7 +250,7 @@ void Snapshot::save(const std::string& path, ThreadPool& pool, Worker& worker) {
   pool.parallel_for(pool.threads(), 1, [&](Index first, Index last) {
     for (Index i = first; i < last; ++i) s.compose(s.parts[static_cast<std::size_t>(i)]);
   });
-  s.report.stall_ms = s.report.copy_ms = ms_since(s.began);
+  s.report.stall_ms = s.report.copy_ms = 1e3 * seconds_since(s.began);
 }
 
 void Snapshot::save(std::byte* to, ThreadPool& pool) {
@@ -267,7 +264,7 @@ void Snapshot::save(std::byte* to, ThreadPool& pool) {
       for (Index b; (b = next++) < s.image.blocks();)
         s.compose_in_memory(b, s.parts[static_cast<std::size_t>(i)]);
   });
-  s.report.stall_ms = s.report.copy_ms = ms_since(s.began);
+  s.report.stall_ms = s.report.copy_ms = 1e3 * seconds_since(s.began);
 }
 
 void Snapshot::start_saving(const std::string& path, Stream& copies, Worker& worker) {
@@ -284,7 +281,7 @@ bool Snapshot::move_on(Stream& copies) {
   s.hand_over();
   s.queue(copies);
   const bool done = s.copies.next == s.image.blocks();
-  if (done) s.report.copy_ms = ms_since(s.began);
+  if (done) s.report.copy_ms = 1e3 * seconds_since(s.began);
   return done;
 }
 
@@ -299,7 +296,7 @@ void Snapshot::finish_copying(Stream& copies) {
     s.while_waiting();
     std::this_thread::yield();
   }
-  s.report.stall_ms += ms_since(begin);
+  s.report.stall_ms += 1e3 * seconds_since(begin);
 }
 
 const SnapshotReport& Snapshot::report() const { return state_->report; }

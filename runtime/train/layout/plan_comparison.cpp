@@ -1,12 +1,12 @@
 #include "runtime/train/layout/plan_comparison.h"
 
-#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <sstream>
 
 #include <fmt/format.h>
 
+#include "runtime/core/median.h"
 #include "runtime/core/show_bytes.h"
 #include "runtime/planner/report/figures_text.h"
 
@@ -28,9 +28,8 @@ void PlanComparison::add(const Context& context, double step_ms) {
   if (step_ms_.size() < steps) return;
   Index bytes = context.device().kind() == DeviceKind::cpu ? resident_bytes() : 0;
   context.host().all_reduce({&bytes, 1, DType::i64}, Reduction::max);
-  std::sort(step_ms_.begin() + 1, step_ms_.end());  // the first one also warms up
-  const double median = step_ms_[1 + (steps - 1) / 2];
-  context.log().info("plan: " + describe_comparison(predicted_, median * 1e-3, bytes));
+  const double usual_ms = median_in(std::span(step_ms_).subspan(1));  // the first one also warms up
+  context.log().info("plan: " + describe_comparison(predicted_, usual_ms * 1e-3, bytes));
 }
 
 std::string describe_comparison(const StepPrediction& predicted, double measured_seconds,

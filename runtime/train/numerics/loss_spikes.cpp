@@ -3,28 +3,17 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/core/median.h"
+
 namespace trireme::train {
-namespace {
-
-using Losses = std::array<double, LossSpikes::window>;
-
-/// The upper one of two in the middle. Changes the order.
-double median(Losses& values, std::size_t count) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(count / 2);
-  std::nth_element(values.begin(), middle, values.begin() + static_cast<std::ptrdiff_t>(count));
-  return *middle;
-}
-
-}  // namespace
-
 bool LossSpikes::above(double loss) const {
   if (count_ < least) return false;
-  Losses values = losses_;
-  const double middle = median(values, count_);
-  std::transform(losses_.begin(), losses_.begin() + static_cast<std::ptrdiff_t>(count_),
-                 values.begin(), [=](double each) { return std::fabs(each - middle); });
+  auto copy = losses_;
+  const std::span<double> values = std::span(copy).first(count_);
+  const double middle = median_in(values);
+  for (double& each : values) each = std::fabs(each - middle);
   // A loss that hardly moves has a deviation of nearly nothing.
-  const double deviation = std::max(median(values, count_), least_share * std::fabs(middle));
+  const double deviation = std::max(median_in(values), least_share * std::fabs(middle));
   return loss > middle + deviations * deviation;
 }
 

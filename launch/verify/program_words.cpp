@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <sstream>
 
@@ -12,100 +13,26 @@
 #include "runtime/core/json/json.h"
 #include "runtime/core/text/one_line.h"
 #include "runtime/options/config_file.h"
+#include "runtime/options/known_options.h"
 #include "runtime/store/steps.h"
 
 namespace trireme::verify {
 namespace {
 
-/// An option that jobs of verify do not get from the user.
-struct Dropped {
-  const char* name;
-  bool has_value;  // or several
-};
-constexpr Dropped dropped[] = {
-    // Checkpoints: a job has a directory of its own.
-    {"--save", true},
-    {"--save-interval", true},
-    {"--save-interval-seconds", true},
-    {"--async-save", false},
-    {"--no-async-save", false},
-    {"--save-buffer", true},
-    {"--save-memory-interval", true},
-    {"--save-memory-partner", false},
-    {"--save-local", true},
-    {"--save-local-interval", true},
-    {"--keep-last", true},
-    {"--save-retain-interval", true},
-    {"--load", true},
-    {"--ckpt-step", true},
-    {"--skip-samples", true},
-    {"--finetune", false},
-    {"--no-load-optim", false},
-    {"--exit-on-missing-checkpoint", false},
-    {"--exit-duration-seconds", true},
-    // Reports.
-    {"--metrics", true},
-    {"--log-interval", true},
-    {"--log-level", true},
-    {"--dump-tensors", true},
-    {"--dump-plan", false},
-    {"--plan-only", true},
-    {"--profile-ops", true},
-    {"--profile-step", true},
-    {"--check-replicas", true},
-    {"--verify-step", true},
-    // What comes beside training.
-    {"--eval-interval", true},
-    {"--eval-iters", true},
-    {"--skip-train", false},
-    {"--generate", true},
-    {"--tokenizer", true},
-    {"--prompt", true},
-    {"--prompts", true},
-    {"--output", true},
-    {"--temperature", true},
-    {"--top-k", true},
-    {"--top-p", true},
-    // Two steps, and both make a full update.
-    {"--train-iters", true},
-    {"--lr-warmup-iters", true},
-    {"--lr-decay-style", true},
-    {"--lr-decay-iters", true},
-    {"--lr-wsd-decay-iters", true},
-    {"--lr-wsd-decay-style", true},
-    {"--min-lr", true},
-};
 constexpr const char* save_buffer = "256M";  // a save may take its time, one rank's memory is short
-struct Refused {
-  const char* name;
-  const char* why;
-};
-constexpr const char* new_values = "verify begins with new values; give the model's options";
-constexpr const char* one_layout = "verify proves one layout; give its options";
-constexpr Refused refused[] = {
-    {"--use-checkpoint-args", new_values},
-    {"--load-hf", new_values},
-    {"--plan", one_layout},
-    {"--plan-profile", one_layout},
-};
 
-std::string name_in(const std::string& word) { return word.substr(0, word.find('=')); }
+using Names = std::function<bool(const std::string& name)>;
 
-void refuse(const std::string& name, const char* place = "") {
-  for (const Refused& each : refused) require(name != each.name, name, place, ": ", each.why);
-}
-
-const Dropped* find_dropped(const std::string& word) {
-  for (const Dropped& each : dropped)
-    if (name_in(word) == each.name) return &each;
-  return nullptr;
-}
-
-/// The index after the values of the option at `i`.
-std::size_t after_values(const Words& words, std::size_t i, bool has_value) {
-  const bool apart = words[i].find('=') == std::string::npos;
-  for (++i; apart && has_value && i < words.size() && !words[i].starts_with("--");) ++i;
-  return i;
+/// What jobs of verify do not get from the user: each has a directory of its own and makes two
+/// steps, both of which are full updates. Throws: Error where an option cannot be left out.
+Names left_out(const KnownOptions& known, const char* place) {
+  return [&known, place](const std::string& name) {
+    require(!known.has(name, OptionUse::model_files), name, place,
+            ": verify begins with new values; give the model's options");
+    require(!known.has(name, OptionUse::plan), name, place,
+            ": verify proves one layout; give its options");
+    return known.has(name, OptionUse::beside | OptionUse::steps);
+  };
 }
 
 std::string quoted(const std::string& text) {
@@ -131,15 +58,25 @@ std::string read_file(const std::string& path) {
   return text;
 }
 
-/// Where --config is given, its file is written anew by `change` to `copy`.
-template <class F>
-Words with_config(const Words& words, const std::string& copy, F&& change) {
+/// The lines of a file of options but for those of which `leaves_out` holds. Returns the text as it
+/// is when it has a mistake: the program reports it.
+std::string config_without(const std::string& text, const Names& leaves_out) {
+  std::string kept;
+  for (const options::ConfigLine& line : options::read_config(text)) {
+    if (!line.mistake.empty()) return text;
+    if (!leaves_out("--" + line.key)) kept += text_of(line);
+  }
+  return kept;
+}
+
+/// Where --config is given, what is left of its file is written to `copy`.
+Words with_config(const Words& words, const std::string& copy, const Names& leaves_out) {
   const std::string config = supervisor::option_of(words, "--config");
   if (config.empty()) return words;
   std::ifstream exists(config);
   if (!exists.good()) return words;  // the program says so
   std::ofstream out(copy, std::ios::binary);
-  out << change(read_file(config));
+  out << config_without(read_file(config), leaves_out);
   out.flush();
   require(out.good(), copy, ": cannot be written");
   return supervisor::with_options_of(words, {"--config", copy});
@@ -197,52 +134,33 @@ Facts facts_in(const std::string& printed, Index ranks) {
                   printed.substr(0, most)));
 }
 
-std::string plain_config(const std::string& text, const Words& more) {
-  std::string kept;
-  for (const options::ConfigLine& line : options::read_config(text)) {
-    if (!line.mistake.empty()) return text;
-    const std::string name = "--" + line.key;
-    refuse(name, " in the file of --config");
-    if (find_dropped(name) == nullptr && std::find(more.begin(), more.end(), name) == more.end())
-      kept += text_of(line);
-  }
-  return kept;
+std::string plain_config(const std::string& text) {
+  const KnownOptions known;
+  return config_without(text, left_out(known, " in the file of --config"));
 }
 
 Words plain_words(const Words& words, const std::string& config) {
-  Words kept;
-  for (std::size_t i = 0; i < words.size();) {
-    refuse(name_in(words[i]));
-    const Dropped* drop = find_dropped(words[i]);
-    if (drop != nullptr)
-      i = after_values(words, i, drop->has_value);
-    else
-      kept.push_back(words[i++]);
-  }
-  return with_config(kept, config, [](const std::string& text) { return plain_config(text); });
+  const KnownOptions known;
+  return with_config(known.without(words, left_out(known, "")), config,
+                     left_out(known, " in the file of --config"));
 }
 
 Words without_options(const Words& words, const Words& names, const std::string& config) {
-  const auto is_named = [&](const std::string& word) {
-    return std::find(names.begin(), names.end(), name_in(word)) != names.end();
+  const Names leaves_out = [&](const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
   };
-  Words kept;
-  for (std::size_t i = 0; i < words.size();)
-    if (is_named(words[i]))
-      i = after_values(words, i, true);
-    else
-      kept.push_back(words[i++]);
-  return with_config(kept, config,
-                     [&](const std::string& text) { return plain_config(text, names); });
+  return with_config(KnownOptions().without(words, leaves_out), config, leaves_out);
 }
 
 Words one_rank_words(const Words& words, const std::string& config) {
-  // What only a layout of several ranks has, and what there are several of on one.
-  const Words plain = without_options(
-      words, {"--data-parallel-shares", "--optimizer-shares", "--stage-speeds"}, config);
+  const KnownOptions known;
+  const Names leaves_out = [&](const std::string& name) {
+    return known.has(name, OptionUse::shares);
+  };
   return supervisor::with_options_of(
-      plain, {"--tensor-model-parallel-size", "1", "--pipeline-model-parallel-size", "1",
-              "--num-virtual-stages-per-pipeline-rank", "1", "--schedule", "1f1b"});
+      with_config(known.without(words, leaves_out), config, leaves_out),
+      {"--tensor-model-parallel-size", "1", "--pipeline-model-parallel-size", "1",
+       "--num-virtual-stages-per-pipeline-rank", "1", "--schedule", "1f1b"});
 }
 
 Words words_of(const JobWords& job) {

@@ -41,9 +41,9 @@ std::string reason_in(const std::string& output);
 /// `words` without options that save, load, report or end a job, and those of the learning rate's
 /// schedule. `config`: a file for what is left of --config FILE. Throws: Error.
 Words plain_words(const Words& words, const std::string& config);
-/// The lines of a configuration file without those options, and without `more` (such as "--bf16").
-/// Returns the text as it is when it has a mistake: the program reports it.
-std::string plain_config(const std::string& text, const Words& more = {});
+/// The lines of a configuration file without those options. Returns the text as it is when it has a
+/// mistake: the program reports it.
+std::string plain_config(const std::string& text);
 
 /// A job that verify starts.
 struct JobWords {

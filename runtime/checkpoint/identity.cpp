@@ -1,7 +1,6 @@
 #include "runtime/checkpoint/identity.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 
@@ -13,6 +12,7 @@
 
 #include "runtime/checkpoint/tensors.h"
 #include "runtime/options/field_names.h"
+#include "runtime/options/known_options.h"
 
 namespace trireme::checkpoint {
 namespace {
@@ -280,24 +280,14 @@ std::string describe_rounded(const Manifest& checkpoint, const Manifest& job) {
 }
 
 std::string option_differences(const KeyValues& now, const KeyValues& then) {
-  constexpr std::array no_matter{"--save",        "--load",
-                                 "--ckpt",        "--finetune",
-                                 "--no-load",     "--exit",
-                                 "--log",         "--dump",
-                                 "--metrics",     "--profile",
-                                 "--keep-last",   "--no-async-save",
-                                 "--config",      "--use-checkpoint-args",
-                                 "--generate",    "--prompt",
-                                 "--temperature", "--top-k",
-                                 "--top-p",       "--output",
-                                 "--tokenizer"};
+  const KnownOptions known;
   const std::map<std::string, std::string> saved(then.begin(), then.end());
   const auto shown = [](const std::string& value) { return value.empty() ? "-" : value; };
   std::string all;
   for (const auto& [name, value] : now) {
     const auto was = saved.find(name);
-    bool matters = true;
-    for (const char* prefix : no_matter) matters = matters && !name.starts_with(prefix);
+    // The options of a file are compared themselves.
+    const bool matters = !known.has(name, OptionUse::beside) && name != "--config";
     if (!matters || was == saved.end() || was->second == value) continue;
     all += fmt::format("{}{} {} (was {})", all.empty() ? "" : ", ", name, shown(value),
                        shown(was->second));

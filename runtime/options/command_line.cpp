@@ -9,6 +9,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 
@@ -87,26 +88,41 @@ class HelpFormatter final : public CLI::Formatter {
   }
 };
 
-std::string canonical(const std::string& names) { return names.substr(0, names.find(',')); }
-
 }  // namespace
 
-CommandLine::State::State(const std::string& program_, const std::string& description)
-    : program(program_), app(std::make_unique<CLI::App>(description, program_)) {
+/// Declarations alone are many and quick: only what is parsed or shown needs an App.
+std::unique_ptr<CLI::App> CommandLine::State::make_app() const {
+  auto app = std::make_unique<CLI::App>(description, program);
   app->set_help_flag();
-  app->add_flag("-h,--help")->description("print this and stop")->group(group);
-  app->add_flag("--version")->description("print the version of trireme and stop")->group(group);
+  app->add_flag("-h,--help")->description("print this and stop")->group(general_group);
+  app->add_flag("--version")
+      ->description("print the version of trireme and stop")
+      ->group(general_group);
   app->allow_extras();
   const auto formatter = std::make_shared<HelpFormatter>();
   formatter->column_width(help_name_width);
   app->formatter(formatter);
+  for (const Option& option : options) {
+    // Names alone: the overloads that take a second string bind it as the option's variable.
+    const OptionDefinition& definition = option.definition;
+    const bool named = definition.names[0] == '-';
+    CLI::Option* made = definition.takes_value()
+                            ? app->add_option(definition.names)
+                                  ->expected(named ? 0 : 1, definition.list ? most_values : 1)
+                                  ->type_name(named ? definition.value : "")
+                            : app->add_flag(definition.names);
+    made->description(option.meaning)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->group(option.group);
+  }
+  return app;
 }
-CommandLine::State::~State() = default;
 
 std::vector<std::string> CommandLine::State::all_names() const {
   std::vector<std::string> all;
   for (const Option& option : options)
-    for (const std::string& name : option.parsed->get_lnames()) all.push_back("--" + name);
+    for (const std::string& name : option.definition.all_names())
+      if (name.starts_with("--")) all.push_back(name);
   return all;
 }
 
@@ -117,26 +133,30 @@ std::string CommandLine::State::suggestion(const std::string& unknown) const {
 }
 
 CommandLine::CommandLine(const std::string& program, const std::string& description)
-    : state_(std::make_unique<State>(program, description)) {}
+    : state_(std::make_unique<State>(State{.program = program, .description = description})) {}
 CommandLine::~CommandLine() = default;
 
-void CommandLine::group(const std::string& title) { state_->group = title; }
+void CommandLine::group(const std::string& title, OptionUse uses) {
+  state_->group = title;
+  state_->uses_of_group = uses;
+}
+
+void CommandLine::next(OptionTraits traits) { state_->next = std::move(traits); }
 
 void CommandLine::add(OptionDefinition definition) {
-  CLI::App& app = *state_->app;
-  // Names alone: the overloads that take a second string bind it as the option's variable.
-  CLI::Option* parsed = nullptr;
-  if (definition.value.empty())
-    parsed = app.add_flag(definition.names);
-  else
-    parsed = app.add_option(definition.names)
-                 ->expected(definition.names[0] == '-' ? 0 : 1, definition.list ? most_values : 1)
-                 ->type_name(definition.names[0] == '-' ? definition.value : "");
-  parsed->description(definition.help + shown_default(definition))
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->group(state_->group);
-  std::string name = canonical(definition.names);
-  state_->options.push_back({std::move(definition), std::move(name), state_->group, parsed});
+  definition.traits = std::exchange(state_->next, {});
+  definition.traits.uses = definition.traits.uses | state_->uses_of_group;
+  std::string name = definition.canonical_name();
+  std::string meaning = definition.help + shown_default(definition);
+  state_->options.push_back(
+      {std::move(definition), std::move(name), state_->group, std::move(meaning)});
+}
+
+std::vector<std::string> OptionDefinition::all_names() const { return split_at_commas(names); }
+
+bool OptionDefinition::is_called(const std::string& name) const {
+  const std::vector<std::string> all = all_names();
+  return std::find(all.begin(), all.end(), name) != all.end();
 }
 
 void CommandLine::table(const std::string& title,
@@ -149,6 +169,7 @@ void CommandLine::positional(const std::string& name, std::string& value, const 
 }
 
 void CommandLine::config_file() {
+  state_->uses_of_group = OptionUse::none;
   text("--config", state_->config, "FILE",
        "TOML file with any of these options; the command line takes precedence");
   may_differ("--config");  // what is in it may not
@@ -181,12 +202,15 @@ std::string CommandLine::State::foreign_answer(const std::string& unknown) const
 }
 
 /// What CLI11 split, and what it could not place.
-void CommandLine::State::read_command_line(Problems& problems,
+void CommandLine::State::read_command_line(const CLI::App& app, Problems& problems,
                                            std::map<std::string, Written>& written) {
-  for (const Option& option : options)
-    if (option.parsed->count() > 0) written[option.name].values = option.parsed->results();
+  const std::vector<const CLI::Option*> parsed = app.get_options();
+  const std::size_t others = parsed.size() - options.size();  // --help, --version
+  for (std::size_t i = 0; i < options.size(); ++i)
+    if (const CLI::Option& one = *parsed[others + i]; one.count() > 0)
+      written[options[i].name].values = one.results();
   int values = 0;  // so many words after an unknown option are taken for its values
-  for (const std::string& word : app->remaining()) {
+  for (const std::string& word : app.remaining()) {
     const bool is_option = word.size() > 1 && word[0] == '-';
     has_unknown = has_unknown || is_option;
     if (is_option)
@@ -206,7 +230,7 @@ std::string CommandLine::State::read_line(const ConfigLine& line, bool listed,
   if (!line.mistake.empty()) return line.mistake;
   const std::string key = shortened(line.key);
   const auto option = std::find_if(options.begin(), options.end(), [&](const Option& o) {
-    return o.parsed->check_lname(line.key);
+    return o.definition.is_called("--" + line.key);
   });
   if (option == options.end()) {
     has_unknown = true;
@@ -220,7 +244,7 @@ std::string CommandLine::State::read_line(const ConfigLine& line, bool listed,
   if (!is_new)
     return str(key, " and ", first->second->key, " of line ", first->second->line,
                " are one option, given twice; keep one");
-  if (option->parsed->count() == 0)
+  if (!written.contains(option->name))
     written[option->name] = {line.values, str(" (in ", config, ":", line.line, ")"), line.list,
                              line.quoted};
   return "";
@@ -243,9 +267,10 @@ void CommandLine::State::read_file(Problems& problems, std::map<std::string, Wri
 }
 
 std::string CommandLine::State::typed_name(const Option& option) const {
-  for (const std::string& letter : option.parsed->get_snames())
+  for (const std::string& letter : option.definition.all_names())
     for (const std::string& word : words)
-      if (word.starts_with("-" + letter)) return "-" + letter;
+      if (!letter.starts_with("--") && letter.starts_with('-') && word.starts_with(letter))
+        return letter;
   return option.name;
 }
 
@@ -287,14 +312,15 @@ CommandLine::Outcome CommandLine::parse(int argc, const char* const* argv, Probl
                    argv[i + 1]);
     else
       words.push_back(argv[i]);
+  const std::unique_ptr<CLI::App> app = state_->make_app();
   try {
-    state_->app->parse(static_cast<int>(words.size()), words.data());
+    app->parse(static_cast<int>(words.size()), words.data());
   } catch (const CLI::Error& error) {
     problems.add(error.what());
     return Outcome::run;
   }
   std::map<std::string, Written> written;
-  state_->read_command_line(problems, written);
+  state_->read_command_line(*app, problems, written);
   if (const auto file = written.find("--config"); file != written.end() &&
                                                   file->second.values.size() == 1 &&
                                                   !file->second.values.front().empty()) {
@@ -312,7 +338,9 @@ bool CommandLine::is_uncertain(const std::string& name) const {
   return state_->has_unknown || (option.given && option.values.empty());
 }
 
-std::string CommandLine::help() const { return state_->app->help() + state_->tables_as_text(); }
+std::string CommandLine::help() const {
+  return state_->make_app()->help() + state_->tables_as_text();
+}
 
 std::string CommandLine::text_of(Outcome outcome) const {
   switch (outcome) {

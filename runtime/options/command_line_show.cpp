@@ -58,6 +58,18 @@ std::vector<std::string> CommandLine::names() const {
   return all;
 }
 
+std::vector<const OptionDefinition*> CommandLine::options() const {
+  std::vector<const OptionDefinition*> all;
+  for (const State::Option& option : state_->options) all.push_back(&option.definition);
+  return all;
+}
+
+const OptionDefinition* CommandLine::find(const std::string& name) const {
+  for (const State::Option& option : state_->options)
+    if (option.definition.is_called(name)) return &option.definition;
+  return nullptr;
+}
+
 namespace {
 
 /// Endings of the files that an option reads, by what help shows for its value; empty: none.

@@ -11,7 +11,6 @@
 
 namespace CLI {
 class App;
-class Option;
 }  // namespace CLI
 
 namespace trireme::options {
@@ -33,7 +32,7 @@ struct CommandLine::State {
   struct Option {
     OptionDefinition definition;
     std::string name, group;
-    CLI::Option* parsed;
+    std::string meaning;  // what help says: of the default, too
     bool given = false;
     bool may_differ = false;                // between ranks
     std::vector<std::string> endings = {};  // of the files that it writes; empty: it writes none
@@ -47,14 +46,16 @@ struct CommandLine::State {
     std::vector<std::vector<std::string>> rows;
   };
 
-  State(const std::string& program, const std::string& description);
-  ~State();
+  static constexpr const char* general_group = "General";
 
+  /// For one command line, or for help.
+  std::unique_ptr<CLI::App> make_app() const;
   std::vector<std::string> all_names() const;
   /// The answer to a name of another program; "" when it names options that this program lacks.
   std::string foreign_answer(const std::string& unknown) const;
   std::string suggestion(const std::string& unknown) const;
-  void read_command_line(Problems& problems, std::map<std::string, options::Written>& written);
+  void read_command_line(const CLI::App& app, Problems& problems,
+                         std::map<std::string, options::Written>& written);
   void read_file(Problems& problems, std::map<std::string, options::Written>& written);
   std::string read_line(const options::ConfigLine& line, bool listed,
                         std::map<std::string, options::Written>& written,
@@ -69,14 +70,15 @@ struct CommandLine::State {
   /// Throws: Error when no such option is declared.
   Option& find(const std::string& name);
 
-  const std::string program;
-  std::string group = "General";
-  std::unique_ptr<CLI::App> app;
-  std::string config;
+  const std::string program, description;
+  std::string group = general_group;
+  OptionUse uses_of_group = OptionUse::none;
+  OptionTraits next = {};  // of the option that is declared next
+  std::string config = {};
   std::vector<std::string> words = {};  // what the command line has
   bool has_unknown = false;             // an option is not declared
-  std::vector<Option> options;
-  std::vector<Table> tables;
+  std::vector<Option> options = {};
+  std::vector<Table> tables = {};
 };
 
 }  // namespace trireme

@@ -28,6 +28,10 @@ void declare_float(CommandLine& c, const std::string& names, float& value, Real 
          [&value] { return fmt::format("{}", value); }});
 }
 
+std::string one_tensor_rank(const Options& o, Index /*ranks*/) {
+  return o.tensor_size == 1 ? "tensor parallel size 1" : "";
+}
+
 /// Declared first: the options after it refine the preset.
 void declare_preset(CommandLine& c, GptOptions& gpt) {
   std::string names;
@@ -117,6 +121,7 @@ void declare_model(CommandLine& c, TransformerConfig& m) {
              "the output layer has weights of its own, not those of the embedding");
   declare_float(c, "--init-method-std", m.init_std, {0, infinity, true, false},
                 "standard deviation of initial weights");
+  c.next({.uses = OptionUse::training});
   declare_float(c, "--hidden-dropout", m.hidden_dropout, {0, 1, false, true},
                 "share of activations that is set to 0 after the embedding, attention and MLP");
 }
@@ -133,6 +138,7 @@ void take_from_checkpoints(CommandLine& c, std::size_t first) {
 
 void declare_execution(CommandLine& c, TransformerConfig& m) {
   c.group("Execution of the model");
+  c.next({.uses = OptionUse::training, .layout = "recompute"});
   c.choice("--recompute-granularity", m.recompute,
            "what backward computes again instead of keeping it in memory; selective: norms and "
            "activations; full: all of a block");
@@ -140,10 +146,12 @@ void declare_execution(CommandLine& c, TransformerConfig& m) {
       "--attention", m.attention_kernels,
       "attention kernels on a GPU; mma: on tensor cores; simt: for all heads up to 128; auto: mma "
       "where possible");
+  c.next({.layout = "chunks"});
   c.whole(
       "--lm-head-chunks", m.lm_head_chunks, at_least(1),
       "number of pieces in which the logits of a micro-batch and their loss are computed; only one "
       "piece of the logits exists at a time");
+  c.next({.layout = "sp", .why_idle = one_tensor_rank});
   c.add({"--sequence-parallel", "",
          "split norms and dropout over the tensor ranks along the sequence", false,
          [&m](const std::vector<std::string>& words) {
@@ -156,7 +164,7 @@ void declare_execution(CommandLine& c, TransformerConfig& m) {
 }
 
 void declare_plan(CommandLine& c, GptOptions& gpt) {
-  c.group("Choice of the layout");
+  c.group("Choice of the layout", OptionUse::plan);
   c.add({"--plan", "{auto}",
          "choose the fastest layout that fits these ranks, as trireme plan does; options of a "
          "layout that are given stay; default: the layout is that of the options",
@@ -309,6 +317,7 @@ void declare_gpt_options(CommandLine& command, Options& options, GptOptions& gpt
   declare_preset(command, gpt);
   declare_model(command, gpt.model);
   take_from_checkpoints(command, first);
+  command.next({.uses = OptionUse::beside | OptionUse::model_files});
   command.text(
       "--load-hf", options.checkpoint.load_hf, "DIR",
       "directory of a Hugging Face model (config.json, safetensors): its options and weights, "
@@ -324,7 +333,7 @@ void declare_gpt_options(CommandLine& command, Options& options, GptOptions& gpt
                "shares of the data for training, validation and test");
   declare_evaluation(command, options);
   declare_skip_train(command, gpt);
-  command.group("Generation");
+  command.group("Generation", OptionUse::beside);
   command.table("Presets of --model", table_of_presets());
   declare_generation(command, gpt);
 }

@@ -20,6 +20,29 @@ constexpr bool debug_build = TRIREME_DEBUG_BUILD != 0;
 
 constexpr Index most_ranks = Index{1} << 20;
 
+using Use = OptionUse;
+
+// Why an option has no effect; empty: it has one.
+std::string idle(bool is_idle, const char* why) { return is_idle ? why : ""; }
+std::string one_replica(const Options& o, Index ranks) {
+  return idle(o.data_size(ranks) == 1, "data parallel size 1");
+}
+std::string no_replicas(const Options& o, Index ranks) {
+  return idle(o.check_replicas > 0 && o.data_size(ranks) == 1, "data parallel size 1: no replicas");
+}
+std::string one_stage(const Options& o, Index /*ranks*/) {
+  return idle(o.pipeline_size == 1, "pipeline parallel size 1");
+}
+std::string no_bubble(const Options& o, Index /*ranks*/) {
+  return idle(o.pipeline_size == 1, "pipeline parallel size 1: no bubble to fill");
+}
+std::string no_bubble_of_chunks(const Options& o, Index ranks) {
+  return o.chunks > 1 ? no_bubble(o, ranks) : "";
+}
+std::string no_steps(const Options& o, Index /*ranks*/) {
+  return idle(o.train_iters == 0, "nothing is trained");
+}
+
 /// As CommandLine::choice, but a schedule of the program's own replaces the option, and the
 /// effective configuration shows that.
 void declare_schedule(CommandLine& c, Options& o) {
@@ -38,6 +61,7 @@ void declare_schedule(CommandLine& c, Options& o) {
   const auto show = [&o] {
     return o.own_schedule ? std::string("of the program") : std::string(name(o.schedule));
   };
+  c.next({.layout = "schedule", .why_idle = no_bubble});
   c.add({"--schedule", value,
          "order of micro-batches in the pipeline; default: 1f1b, or interleaved with several "
          "virtual stages",
@@ -46,26 +70,34 @@ void declare_schedule(CommandLine& c, Options& o) {
 
 void declare_parallelism(CommandLine& c, Options& o) {
   c.group("Parallelism (data parallel size = ranks / tensor / pipeline)");
+  c.next({.layout = "tp"});
   c.whole("--tensor-model-parallel-size,--tp", o.tensor_size, {1, most_ranks},
           "ranks that share every layer");
+  c.next({.layout = "pp"});
   c.whole("--pipeline-model-parallel-size,--pp", o.pipeline_size, {1, most_ranks},
           "stages that the layers are cut into");
+  c.next({.layout = "v", .why_idle = no_bubble_of_chunks});
   c.whole("--num-virtual-stages-per-pipeline-rank", o.chunks, {1, most_ranks},
           "model chunks that each pipeline rank holds; more than 1 needs the schedule interleaved "
           "or zero-bubble-v, which has 2; default: 1, or 2 with zero-bubble-v");
   declare_schedule(c, o);
+  c.next({.uses = Use::shares, .why_idle = one_replica});
   c.whole_list("--data-parallel-shares", o.data_parallel_shares, {1, most_ranks},
                "micro-batches of each data rank relative to the others, for machines of unequal "
                "speed: with 3,2,1 the first runs half of them; default: equal shares");
+  c.next({.uses = Use::shares, .why_idle = one_stage});
   c.real_list(
       "--stage-speeds", o.stage_speeds, {1e-6, 1e6, false, false},
       "speed of each pipeline rank relative to the others: with 2,1 the first gets layers of "
       "twice the work; default: equal speeds");
+  c.next({.uses = Use::training, .layout = "zero", .why_idle = one_replica});
   c.flag("--use-distributed-optimizer", o.use_distributed_optimizer,
          "divide the optimizer's state and work among the data parallel ranks (ZeRO-1)");
+  c.next({.uses = Use::shares | Use::training, .why_idle = one_replica});
   c.whole_list("--optimizer-shares", o.optimizer_shares, {0, most_ranks},
                "what each data rank keeps and updates of --use-distributed-optimizer, relative to "
                "the others: with 3,1 the first has three quarters; default: equal shares");
+  c.next({.uses = Use::training});
   c.whole(
       "--bucket-size", o.bucket_size, at_least(1),
       "number of parameters whose gradients are reduced together (a bucket); small buckets start "
@@ -108,6 +140,7 @@ void declare_freeze(CommandLine& c, Options& o) {
     o.freeze = std::move(names);
   };
   const auto show = [&o] { return fmt::format("{}", fmt::join(o.freeze, ",")); };
+  c.next({.why_idle = no_steps});
   c.add({"--freeze", "PART,...",
          "parts of the model that stay as they are, such as embedding,block.0-15: they need no "
          "gradients, fp32 masters or optimizer state; default: none",
@@ -116,11 +149,13 @@ void declare_freeze(CommandLine& c, Options& o) {
 
 void declare_training(CommandLine& c, Options& o) {
   c.group("Training");
+  c.next({.layout = "mb"});
   c.whole("--micro-batch-size", o.micro_batch_size, at_least(1),
           "samples that one forward pass takes");
   c.whole(
       "--global-batch-size", o.global_batch_size, at_least(1),
       "samples of one step over all ranks; a multiple of data parallel size x --micro-batch-size");
+  c.next({.uses = Use::run | Use::steps});
   c.whole("--train-iters", o.train_iters, at_least(0),
           "total number of steps, including those of a loaded checkpoint; 0: train nothing");
   c.whole("--seed", o.seed, {0, std::numeric_limits<Index>::max()},
@@ -134,9 +169,10 @@ void declare_training(CommandLine& c, Options& o) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   constexpr Real positive{0, infinity, true, false, true},
       not_negative{0, infinity, false, false, true};
-  c.group("Optimizer");
+  c.group("Optimizer", Use::training);
   c.choice("--optimizer", optimizer.kind, "rule that updates the weights");
   c.real("--lr", rate.lr, positive, "largest learning rate");
+  c.group("Optimizer", Use::training | Use::steps);
   c.real("--min-lr", rate.min_lr, not_negative, "learning rate at the end of the decay");
   c.whole("--lr-warmup-iters", rate.warmup_iters, at_least(0),
           "steps of linear warm-up; step s of W has --lr x s / (W + 1)");
@@ -150,16 +186,19 @@ void declare_training(CommandLine& c, Options& o) {
           "--lr-decay-iters");
   c.choice("--lr-wsd-decay-style", rate.wsd_decay,
            "with WSD: how the learning rate falls in these final steps");
+  c.group("Optimizer", Use::training);
   c.real("--weight-decay", optimizer.weight_decay, not_negative,
          "weight decay; norms and biases have none");
   c.real("--clip-grad", optimizer.clip_norm, {0, infinity, false, false},
          "largest global gradient norm; 0: no clipping");
   c.whole("--max-skipped", o.max_skipped, at_least(1),
           "stop with exit code 65 after N steps in a row whose gradients were not finite");
+  c.next({.uses = Use::steps, .why_idle = no_replicas});
   c.whole(
       "--check-replicas", o.check_replicas, at_least(0),
       "steps between comparisons of the data replicas' parameters, which also precede each save; "
       "a difference stops with exit code 66; 0: never");
+  c.next({.uses = Use::steps});
   c.whole("--verify-step", o.verify_step, at_least(0),
           "compute every N-th step twice; other bits the second time stop with exit code 66; 0: "
           "never");
@@ -184,6 +223,7 @@ Index parse_save_interval(const std::string& word) {
 }
 
 void declare_save_interval(CommandLine& c, CheckpointOptions& o) {
+  c.next({.uses = Use::run});
   c.add({"--save-interval", "{N,auto}",
          "steps between checkpoints; auto: `trireme run` chooses, from the cost of a save and the "
          "time between failures; default: only at the end",
@@ -201,12 +241,14 @@ void declare_save_interval(CommandLine& c, CheckpointOptions& o) {
 
 void declare_checkpoints(CommandLine& c, CheckpointOptions& o) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  c.group("Checkpoints");
+  c.group("Checkpoints", Use::beside);
+  c.next({.uses = Use::run});
   c.text(
       "--save", o.save, "DIR",
       "directory for checkpoints; one is written at the end in any case, and when a signal stops "
       "the job");
   declare_save_interval(c, o);
+  c.next({.uses = Use::run});
   c.real("--save-interval-seconds", o.save_interval_seconds, {0, infinity, true, false},
          "seconds between checkpoints; may be combined with --save-interval; default: not by time");
   c.flag("--async-save", o.async_save,
@@ -230,19 +272,27 @@ void declare_checkpoints(CommandLine& c, CheckpointOptions& o) {
           "steps between these, a multiple of --save-memory-interval; default: 10 times that");
   c.whole("--keep-last", o.keep_last, at_least(1),
           "number of newest checkpoints to keep; default: all");
+  c.next({.uses = Use::run});
   c.whole("--save-retain-interval", o.save_retain_interval, at_least(1),
           "also keep checkpoints whose step is a multiple of N; default: none");
+  c.next({.uses = Use::run | Use::start});
   c.text("--load", o.load, "DIR",
          "directory of checkpoints: resume from the newest intact one; if it has none, start from "
          "scratch");
+  c.next({.uses = Use::run | Use::start});
   c.whole("--ckpt-step", o.ckpt_step, at_least(0),
           "step of the checkpoint to resume from; default: the newest intact one");
+  c.group("Checkpoints", Use::steps | Use::training);
   c.list("--skip-samples", o.skip_samples, "A-B...",
          "samples of the data order to leave out, counted from 0, A and B too; none that the job "
          "has read already; checkpoints keep them");
+  c.group("Checkpoints", Use::beside);
+  c.next({.uses = Use::start});
   c.flag("--finetune", o.finetune, "load the weights only, and begin at step 0");
+  c.next({.uses = Use::start | Use::training});
   c.flag_off("--no-load-optim", o.load_optimizer,
              "load no optimizer state: its moments begin at 0");
+  c.next({.uses = Use::model_files});
   c.flag("--use-checkpoint-args", o.use_checkpoint_args,
          "take the options of the model, and --bf16, from the checkpoint of --load");
   c.flag("--exit-on-missing-checkpoint", o.exit_on_missing_checkpoint,
@@ -252,8 +302,9 @@ void declare_checkpoints(CommandLine& c, CheckpointOptions& o) {
 }
 
 void declare_reports(CommandLine& c, Options& o) {
-  c.group("Reports and debugging");
+  c.group("Reports and debugging", Use::beside);
   c.whole("--log-interval", o.log_interval, at_least(1), "steps between log lines");
+  c.next({.uses = Use::run});
   c.text("--metrics", o.metrics, "FILE",
          "file to which each step appends one line of JSON; default: metrics.jsonl in --save");
   c.choice("--log-level", o.log_level, "how much is printed, beside results and warnings");
@@ -268,8 +319,10 @@ void declare_reports(CommandLine& c, Options& o) {
          "ranks, --plan-only=64,H100-SXM on these GPUs",
          false, [&o](const std::vector<std::string>&) { o.plan_only = true; },
          [&o] { return std::string(o.plan_only ? "true" : "false"); }});
+  c.group("Reports and debugging");
   c.flag("--check-finite", o.check_finite,
          "stop at the first op whose output is not finite, with its name and micro-batch (slow)");
+  c.group("Reports and debugging", Use::beside);
   c.text("--dump-tensors", o.dump_tensors, "PREFIX",
          "write the gradients of step 1 and the final parameters to files with this prefix, to "
          "compare layouts");
@@ -326,10 +379,17 @@ void declare_options(CommandLine& command, Options& options) {
 }
 
 void declare_evaluation(CommandLine& command, Options& options) {
-  command.group("Evaluation");
+  const auto evaluates_nothing = [&command](const Options& o, Index) {
+    const bool weights_are_given = !o.checkpoint.load.empty() || !o.checkpoint.load_hf.empty();
+    const bool of_data = command.find("--data-path") != nullptr && command.given("--data-path");
+    return o.eval_interval > 0 && !(weights_are_given && of_data) ? no_steps(o, 0) : "";
+  };
+  command.group("Evaluation", Use::steps);
+  command.next({.why_idle = evaluates_nothing});
   command.whole("--eval-interval", options.eval_interval, at_least(0),
                 "steps between evaluations; the last step is evaluated as well; 0: never; with "
                 "--train-iters 0 and --load, any other number evaluates the checkpoint");
+  command.next({.why_idle = evaluates_nothing});
   command.whole("--eval-iters", options.eval_iters, at_least(1),
                 "global batches of an evaluation, always the same ones");
 }

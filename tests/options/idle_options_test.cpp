@@ -39,8 +39,8 @@ TEST(IdleOptions, OfAJobOfForwardPassesAreThoseOfTraining) {
   EXPECT_EQ(idle("--load /tmp --generate 5 --momentum 0.5 --optimizer sgd --tp 2", 2),
             "--optimizer sgd (nothing is trained), --momentum 0.5 (nothing is trained)");
   EXPECT_EQ(idle("--skip-train --load /tmp --use-distributed-optimizer --bucket-size 9", 1),
-            "--bucket-size 9 (nothing is trained), "
-            "--use-distributed-optimizer (nothing is trained)");
+            "--use-distributed-optimizer (nothing is trained), "
+            "--bucket-size 9 (nothing is trained)");
   EXPECT_EQ(idle("--train-iters 0 --lr 1e-3", 1), "");  // a plan has its optimizer
 }
 

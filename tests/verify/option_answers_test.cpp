@@ -66,21 +66,24 @@ std::vector<Shown> all_options() {
   return all;
 }
 
-/// A job that gives one option some legal value.
+/// A job that gives one option some legal value, or none.
 struct Job {
+  Job() { declare(); }
   explicit Job(const Shown& option) {
     for (const char* each : {option.choice.c_str(), "2", "0.5", "64M", "tiny-llama", "/dev/null"})
       if (parses(option.takes_value ? Words{option.name, each} : Words{option.name})) return;
     ADD_FAILURE() << option.name << ": a legal value is missing here";
   }
-  bool parses(const Words& given) {
-    words = given;
+  void declare() {
     options = {};
     gpt = {};
     command = std::make_unique<CommandLine>("train_gpt", "");
     declare_options(*command, options);
     command->text("--check-layout", layouts, "N,N,...", "");
     declare_gpt_options(*command, options, gpt);
+  }
+  bool parses(const Words& words) {
+    declare();
     std::vector<const char*> argv{"train_gpt"};
     for (const std::string& word : words) argv.push_back(word.c_str());
     Problems problems;
@@ -88,7 +91,6 @@ struct Job {
     return problems.empty();
   }
 
-  Words words;
   Options options;
   GptOptions gpt;
   std::string layouts;
@@ -131,16 +133,19 @@ std::string answer_of_attempt(const Shown& option) {
   return has(words, option.name) ? "of the run" : "left out";
 }
 
-/// The names that give way to the option.
+/// The other names that give way to the option, as its own does.
 std::string answer_of_names(const Shown& option) {
-  Words before{"p"};
-  for (const std::string& other : option.others) before.insert(before.end(), {other, "a"});
-  if (has(supervisor::with_options_of({"p", option.name, "a"}, {option.name, "b"}), "a"))
-    return "none";
-  const Words words = supervisor::with_options_of(before, {option.name, "b"});
+  const auto with_value = [&](const std::string& name, const char* value) {
+    return option.takes_value ? Words{name, value} : Words{name};
+  };
   std::string all;
+  const auto gives_way = [&](const std::string& name) {
+    const Words expected = with_value(option.name, "b");
+    return supervisor::with_options_of(with_value(name, "a"), expected) == expected;
+  };
+  EXPECT_TRUE(gives_way(option.name)) << option.name;
   for (const std::string& other : option.others)
-    if (!has(words, other)) all += (all.empty() ? "" : " ") + other;
+    if (gives_way(other)) all += (all.empty() ? "" : " ") + other;
   return all;
 }
 
@@ -285,8 +290,7 @@ std::string value_in(const CommandLine& command, const std::string& option) {
 
 /// What --use-checkpoint-args does with it where it is not given, and where it is.
 std::string answer_of_take(const Job& job, const Shown& option) {
-  Job other({"--bf16", {}, false});
-  if (option.name == "--bf16") other.parses({});
+  Job other;
   const std::string usual = value_in(*other.command, option.name),
                     value = value_in(*job.command, option.name), layers = "--num-layers";
   Problems none, contradictions;

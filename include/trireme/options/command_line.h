@@ -4,6 +4,7 @@
 // preset refine it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -36,6 +37,44 @@ struct Real {
   bool fp32 = false;
 };
 
+/// What those who start jobs, plan them or compare them have to know of an option. An option may
+/// have several uses, or none.
+enum class OptionUse : std::uint8_t {
+  none = 0,
+  /// Says where a job begins, what it saves, and what it prints or writes: steps compute the same.
+  beside = 1,
+  /// Says how many steps there are, and what is done in which of them.
+  steps = 2,
+  /// Is read only where something is trained.
+  training = 4,
+  /// Is that of a run, whatever its layout: `trireme run` reads it.
+  run = 8,
+  /// Says what a run begins with, and counts no more once the run has saved.
+  start = 16,
+  /// Divides work among ranks of unequal speed.
+  shares = 32,
+  /// Takes the model from files.
+  model_files = 64,
+  /// Lets the job choose its layout.
+  plan = 128,
+};
+constexpr OptionUse operator|(OptionUse a, OptionUse b) {
+  return static_cast<OptionUse>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+constexpr bool have_common(OptionUse a, OptionUse b) {
+  return (static_cast<unsigned>(a) & static_cast<unsigned>(b)) != 0;
+}
+
+struct Options;  // options/options.h
+
+/// What an option is to those who do not read its value.
+struct OptionTraits {
+  OptionUse uses = OptionUse::none;
+  std::string layout = {};  // its word in a layout of `trireme plan`: "tp"; empty: it has none
+  /// Why it has no effect on so many ranks; empty: it has one.
+  std::function<std::string(const Options&, Index ranks)> why_idle = {};
+};
+
 /// One option of any kind. The methods of CommandLine make the usual ones.
 struct OptionDefinition {
   std::string names;  // "--tensor-model-parallel-size,--tp", the canonical name first
@@ -47,6 +86,13 @@ struct OptionDefinition {
   /// The effective value, as it would be written.
   std::function<std::string()> show;
   bool text = false;  // any text: quoted in a file
+  OptionTraits traits = {};
+
+  bool has(OptionUse any) const { return have_common(traits.uses, any); }
+  bool takes_value() const { return !value.empty(); }
+  std::string canonical_name() const { return names.substr(0, names.find(',')); }
+  std::vector<std::string> all_names() const;
+  bool is_called(const std::string& name) const;
 };
 
 class CommandLine {
@@ -56,8 +102,10 @@ class CommandLine {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  /// Help lists the options declared from now on under this title.
-  void group(const std::string& title);
+  /// Help lists the options declared from now on under this title. All of them have these uses.
+  void group(const std::string& title, OptionUse uses = OptionUse::none);
+  /// Of the option that is declared next; it has the uses of its group as well.
+  void next(OptionTraits traits);
   // The variable holds the default when declared and the effective value after parse(). It must
   // outlive this object. An illegal default means "not set" and is not shown.
   void whole(const std::string& names, Index& value, Whole legal, const std::string& help);
@@ -140,6 +188,10 @@ class CommandLine {
   KeyValues common() const;
   /// Canonical names in order of declaration.
   std::vector<std::string> names() const;
+  /// All options in order of declaration.
+  std::vector<const OptionDefinition*> options() const;
+  /// The option with this name, canonical or not; null: none is declared.
+  const OptionDefinition* find(const std::string& name) const;
   struct NamedFile {
     std::string option, value, path;
     bool written = false;

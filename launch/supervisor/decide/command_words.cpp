@@ -1,5 +1,6 @@
 #include "launch/supervisor/decide/command_words.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,23 +12,12 @@
 #include "trireme/core/error.h"
 
 #include "runtime/options/config_file.h"
+#include "runtime/options/known_options.h"
 
 namespace trireme::supervisor {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// `words` without an option and its value.
-Words without(const Words& words, const std::string& name, bool has_value) {
-  Words kept;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == name)
-      i += has_value ? 1 : 0;
-    else if (!words[i].starts_with(name + "="))
-      kept.push_back(words[i]);
-  }
-  return kept;
-}
 
 bool same_directory(const std::string& a, const std::string& b) {
   std::error_code unknown;
@@ -142,31 +132,24 @@ Job make_job(const Words& words, const std::string& run_dir) {
 }
 
 Words with_options_of(const Words& words, const Words& options) {
-  // Two names of one option.
-  const std::vector<std::pair<std::string, std::string>> same = {
-      {"--tp", "--tensor-model-parallel-size"}, {"--pp", "--pipeline-model-parallel-size"}};
-  Words all = words;
-  for (std::size_t i = 0; i < options.size(); ++i) {
-    if (!options[i].starts_with("--")) continue;
-    const std::string name = options[i].substr(0, options[i].find('='));
-    const bool apart = name == options[i];
-    const bool has_value = !apart || (i + 1 < options.size() && !options[i + 1].starts_with("--"));
-    all = without(all, name, has_value);
-    for (const auto& [one, other] : same)
-      if (name == one || name == other) all = without(all, name == one ? other : one, true);
-  }
+  const KnownOptions known;
+  Words all = known.without(words, [&](const std::string& name) {
+    const OptionDefinition* option = known.find(name);
+    return std::any_of(options.begin(), options.end(), [&](const std::string& word) {
+      return word.starts_with("--") &&
+             (name_in(word) == name || (option != nullptr && option->is_called(name_in(word))));
+    });
+  });
   all.insert(all.end(), options.begin(), options.end());
   return all;
 }
 
 void check_layout_options(const Words& options) {
-  for (const char* of_run :
-       {"--save", "--load", "--ckpt-step", "--metrics", "--train-iters", "--save-interval",
-        "--save-interval-seconds", "--save-retain-interval"})
-    for (const std::string& word : options)
-      require(word.substr(0, word.find('=')) != of_run, "--also-layout \"",
-              fmt::format("{}", fmt::join(options, " ")), "\": ", of_run,
-              " is the same on every layout; give it to PROGRAM itself, after --");
+  const KnownOptions known;
+  for (const std::string& word : options)
+    require(!known.has(name_in(word), OptionUse::run), "--also-layout \"",
+            fmt::format("{}", fmt::join(options, " ")), "\": ", name_in(word),
+            " is the same on every layout; give it to PROGRAM itself, after --");
 }
 
 Words words_of(const Job& job, const AttemptPlan& plan) {
@@ -178,8 +161,9 @@ Words words_of(const Job& job, const AttemptPlan& plan) {
   const bool own = load.empty() || same_directory(load, job.run);
   bool loads = !load.empty();
   if (plan.resumes || (plan.has_saved && !own) || plan.step >= 0) {
-    words = without(without(words, "--load", true), "--ckpt-step", true);
-    words = without(without(words, "--finetune", false), "--no-load-optim", false);
+    const KnownOptions known;
+    words = known.without(
+        words, [&](const std::string& name) { return known.has(name, OptionUse::start); });
     loads = false;
   }
   if (!loads) words.insert(words.end(), {"--load", job.run});

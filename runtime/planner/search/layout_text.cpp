@@ -44,15 +44,12 @@ E need_named(const std::string& key, const std::string& word) {
 bool fits(const std::optional<Index>& pin, Index value) { return !pin || *pin == value; }
 
 std::optional<Index>* number_of(LayoutPins& pins, const std::string& key) {
-  if (key == "tp") return &pins.tensor;
-  if (key == "pp") return &pins.pipeline;
-  if (key == "v") return &pins.chunks;
-  if (key == "dp") return &pins.data;
-  if (key == "mb") return &pins.micro_batch;
-  if (key == "zero") return &pins.sharded;
-  if (key == "sp") return &pins.sequence_parallel;
-  if (key == "chunks") return &pins.head_chunks;
-  return nullptr;
+  std::optional<Index>* found = nullptr;
+  for_each_word([&](const char* word, auto /*value*/, auto pin) {
+    if constexpr (std::is_same_v<decltype(pin), std::optional<Index> LayoutPins::*>)
+      if (key == word) found = &(pins.*pin);
+  });
+  return found;
 }
 
 Index parse_value(const std::string& key, const std::string& word) {
@@ -82,8 +79,9 @@ std::string describe(const Layout& layout) {
 }
 
 bool LayoutPins::empty() const {
-  return !tensor && !pipeline && !chunks && !data && !micro_batch && !sharded &&
-         !sequence_parallel && !head_chunks && !schedule && !recompute;
+  bool any = false;
+  for_each_word([&](const char* /*word*/, auto /*value*/, auto pin) { any |= bool(this->*pin); });
+  return !any;
 }
 
 bool LayoutPins::match(const Layout& layout) const {

@@ -7,6 +7,7 @@
 #include <compare>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "trireme/models/transformer_config.h"
@@ -41,6 +42,32 @@ struct LayoutPins {
   bool empty() const;
   bool match(const Layout& layout) const;
 };
+
+/// Calls `f` with each word, what it says of a layout, and of pins: ("tp", &Layout::tensor,
+/// &LayoutPins::tensor).
+template <class F>
+void for_each_word(F&& f) {
+  f("tp", &Layout::tensor, &LayoutPins::tensor);
+  f("pp", &Layout::pipeline, &LayoutPins::pipeline);
+  f("v", &Layout::chunks, &LayoutPins::chunks);
+  f("dp", &Layout::data, &LayoutPins::data);
+  f("schedule", &Layout::schedule, &LayoutPins::schedule);
+  f("mb", &Layout::micro_batch, &LayoutPins::micro_batch);
+  f("recompute", &Layout::recompute, &LayoutPins::recompute);
+  f("sp", &Layout::sequence_parallel, &LayoutPins::sequence_parallel);
+  f("zero", &Layout::sharded, &LayoutPins::sharded);
+  f("chunks", &Layout::head_chunks, &LayoutPins::head_chunks);
+}
+/// A value of a layout as its option has it.
+template <class T>
+std::string option_value(T value) {
+  if constexpr (std::is_same_v<T, bool>)
+    return value ? "true" : "false";
+  else if constexpr (std::is_enum_v<T>)
+    return name(value);
+  else
+    return std::to_string(value);
+}
 
 /// "tp=8", "tp 8", "tp 8 pp 2 full", "tp=8,pp=2": tp, pp, v, dp, mb, zero, sp and chunks with a
 /// number; schedule and recompute with a name, or none, selective or full alone. Throws: Error that

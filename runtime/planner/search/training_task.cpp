@@ -36,26 +36,42 @@ TrainingTask::TrainingTask(const CommandLine& command, const Options& options,
   spec_ = training_spec(options_, MeshShape(1, 1, 1));
 }
 
+const OptionDefinition* option_of(const CommandLine& command, const std::string& word) {
+  for (const OptionDefinition* option : command.options())
+    if (option->traits.layout == word) return option;
+  return nullptr;
+}
+
+std::string TrainingTask::given_with(OptionUse any) const {
+  for (const OptionDefinition* option : command_.options())
+    if (option->has(any) && given(option->canonical_name())) return option->canonical_name();
+  return "";
+}
+
+Layout TrainingTask::layout_of_options() const {
+  Layout layout;
+  layout.tensor = static_cast<int>(options_.tensor_size);
+  layout.pipeline = static_cast<int>(options_.pipeline_size);
+  layout.chunks = static_cast<int>(options_.chunks);
+  layout.micro_batch = options_.micro_batch_size;
+  layout.schedule = options_.schedule;
+  layout.recompute = gpt_.model.recompute;
+  layout.sharded = options_.use_distributed_optimizer;
+  layout.sequence_parallel = gpt_.model.sequence_parallel == SequenceParallel::on;
+  layout.head_chunks = gpt_.model.lm_head_chunks;
+  return layout;
+}
+
 LayoutPins TrainingTask::pins_with(const LayoutPins& more,
                                    std::vector<std::string>& contradicted) const {
   LayoutPins pins = more;
-  const auto pin = [&](const char* option, auto& word, auto value) {
-    if (!command_.given(option)) return;
-    if (word && *word != value) contradicted.emplace_back(option);
-    word = value;
-  };
-  const TransformerConfig& model = gpt_.model;
-  pin("--tensor-model-parallel-size", pins.tensor, options_.tensor_size);
-  pin("--pipeline-model-parallel-size", pins.pipeline, options_.pipeline_size);
-  pin("--num-virtual-stages-per-pipeline-rank", pins.chunks, options_.chunks);
-  pin("--micro-batch-size", pins.micro_batch, options_.micro_batch_size);
-  pin("--use-distributed-optimizer", pins.sharded,
-      Index{options_.use_distributed_optimizer ? 1 : 0});
-  pin("--sequence-parallel", pins.sequence_parallel,
-      Index{model.sequence_parallel == SequenceParallel::on ? 1 : 0});
-  pin("--lm-head-chunks", pins.head_chunks, model.lm_head_chunks);
-  pin("--schedule", pins.schedule, options_.schedule);
-  pin("--recompute-granularity", pins.recompute, model.recompute);
+  const Layout own = layout_of_options();
+  for_each_word([&](const char* word, auto value, auto pin) {
+    const OptionDefinition* option = option_of(command_, word);
+    if (option == nullptr || !given(option->canonical_name())) return;
+    if (pins.*pin && *(pins.*pin) != own.*value) contradicted.push_back(option->canonical_name());
+    pins.*pin = own.*value;
+  });
   return pins;
 }
 
@@ -114,33 +130,22 @@ Candidate TrainingTask::candidate(const Layout& layout, const UnequalParts& part
 
 std::vector<std::string> TrainingTask::words_of(const Layout& layout,
                                                 const UnequalParts& parts) const {
-  const Layout usual;
+  Layout usual;
+  usual.micro_batch = 0;  // is always said
+  usual.schedule = layout.chunks > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
   std::vector<std::string> words;
-  const auto add = [&](const char* option, const std::string& value, bool given) {
-    if (!given) return;
-    words.emplace_back(option);
-    if (!value.empty()) words.push_back(value);
+  if (adds_bf16_) words.emplace_back("--bf16");
+  // Those of the file are left as they are there: pins_with() keeps them.
+  for_each_word([&](const char* word, auto value, auto /*pin*/) {
+    const OptionDefinition* option = option_of(command_, word);
+    if (option == nullptr || given(option->canonical_name()) || layout.*value == usual.*value)
+      return;
+    words.push_back(option->all_names().back());
+    if (option->takes_value()) words.push_back(option_value(layout.*value));
+  });
+  const auto add = [&](const char* option, const std::string& value, bool is_given) {
+    if (is_given) words.insert(words.end(), {option, value});
   };
-  // Those of the file are left as they are there: pins() keeps them.
-  const auto number = [&](const char* names, const char* option, Index value, Index standard) {
-    add(names, std::to_string(value), value != standard && !command_.given(option));
-  };
-  add("--bf16", "", adds_bf16_);
-  number("--tp", "--tensor-model-parallel-size", layout.tensor, usual.tensor);
-  number("--pp", "--pipeline-model-parallel-size", layout.pipeline, usual.pipeline);
-  number("--num-virtual-stages-per-pipeline-rank", "--num-virtual-stages-per-pipeline-rank",
-         layout.chunks, usual.chunks);
-  const bool follows = layout.schedule ==
-                       (layout.chunks > 1 ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b);
-  add("--schedule", name(layout.schedule), !follows && !command_.given("--schedule"));
-  number("--micro-batch-size", "--micro-batch-size", layout.micro_batch, 0);
-  add("--recompute-granularity", name(layout.recompute),
-      layout.recompute != usual.recompute && !command_.given("--recompute-granularity"));
-  add("--sequence-parallel", "",
-      layout.sequence_parallel && !command_.given("--sequence-parallel"));
-  add("--use-distributed-optimizer", "",
-      layout.sharded && !command_.given("--use-distributed-optimizer"));
-  number("--lm-head-chunks", "--lm-head-chunks", layout.head_chunks, usual.head_chunks);
   add("--data-parallel-shares", trireme::describe(parts.shares), !parts.shares.empty());
   add("--optimizer-shares", trireme::describe(parts.optimizer), !parts.optimizer.empty());
   add("--stage-speeds", fmt::format("{}", fmt::join(parts.speeds, ",")), !parts.speeds.empty());

@@ -28,6 +28,9 @@ struct ModelOfFiles {
   std::string origin, option;  // "DIR/config.json", "--load-hf"
 };
 
+/// The option that sets what a word of layouts says; null: none does.
+const OptionDefinition* option_of(const CommandLine& command, const std::string& word);
+
 /// Layouts are compared by pieces of a model, of which all blocks are trained alike.
 inline constexpr const char* no_plan_of_frozen_parts =
     "--freeze: layouts are searched for models of which all parts are trained; leave it out, or "
@@ -49,6 +52,8 @@ class TrainingTask {
   Index tokens_per_step() const { return options_.global_batch_size * gpt_.model.seq_length; }
   /// Whether this option (canonical name) was among the words, or in the file.
   bool given(const std::string& option) const { return command_.given(option); }
+  /// An option with one of these uses that was among them; empty: none was.
+  std::string given_with(OptionUse any) const;
   /// `more`, with the words of a layout that the task was given: they stay as they are. The options
   /// that `more` has other values for are added to `contradicted`.
   LayoutPins pins_with(const LayoutPins& more, std::vector<std::string>& contradicted) const;
@@ -60,6 +65,7 @@ class TrainingTask {
   std::vector<std::string> words_of(const Layout& layout, const UnequalParts& parts = {}) const;
 
  private:
+  Layout layout_of_options() const;
   Options options_of(const Layout& layout, const UnequalParts& parts) const;
   GptOptions gpt_of(const Layout& layout) const;
 

@@ -110,11 +110,10 @@ std::string unequal_problem(const TrainingTask& task, const Question& question) 
     return "has unequal nodes, which are planned with one virtual stage a rank; leave out v";
   if (question.aim.pins.schedule.value_or(ScheduleKind::one_f_one_b) != ScheduleKind::one_f_one_b)
     return "has unequal nodes, which are planned with the schedule 1f1b; leave out schedule";
-  for (const char* option : {"--data-parallel-shares", "--optimizer-shares", "--stage-speeds"})
-    if (task.given(option))
-      return str("has unequal nodes, for which ", option,
-                 " of --model-config is sought; leave it out there");
-  return "";
+  const std::string option = task.given_with(OptionUse::shares);
+  return option.empty() ? ""
+                        : str("has unequal nodes, for which ", option,
+                              " of --model-config is sought; leave it out there");
 }
 
 Figures figures_of(const TrainingTask& task, const Question& question, const Choice& choice) {

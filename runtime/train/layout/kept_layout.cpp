@@ -1,7 +1,9 @@
 #include "runtime/train/layout/kept_layout.h"
 
-#include <map>
+#include <algorithm>
 
+#include "runtime/options/known_options.h"
+#include "runtime/planner/search/training_task.h"
 #include "runtime/store/steps.h"
 
 namespace trireme::train {
@@ -12,19 +14,23 @@ Index ranks_of(const Manifest& manifest) { return static_cast<Index>(manifest.fi
 
 /// Throws: Error when an option is not there, or has a value that a layout cannot have.
 planner::LayoutPins pins_of(const KeyValues& options) {
-  const std::map<std::string, std::string> values(options.begin(), options.end());
-  const auto value = [&](const char* option) {
-    const auto found = values.find(option);
-    require(found != values.end(), "it does not say its ", option);
-    return found->second;
-  };
-  const auto flag = [&](const char* option) { return value(option) == "true" ? "1" : "0"; };
-  return planner::parse_pins(str(
-      "tp=", value("--tensor-model-parallel-size"), " pp=", value("--pipeline-model-parallel-size"),
-      " v=", value("--num-virtual-stages-per-pipeline-rank"), " mb=", value("--micro-batch-size"),
-      " schedule=", value("--schedule"), " recompute=", value("--recompute-granularity"),
-      " sp=", flag("--sequence-parallel"), " zero=", flag("--use-distributed-optimizer"),
-      " chunks=", value("--lm-head-chunks")));
+  const KnownOptions known;
+  planner::LayoutPins pins;
+  planner::for_each_word([&](const std::string& word, auto /*value*/, auto /*pin*/) {
+    const OptionDefinition* option = planner::option_of(known.command(), word);
+    if (option == nullptr) return;
+    const auto found = std::find_if(options.begin(), options.end(), [&](const auto& each) {
+      return each.first == option->canonical_name();
+    });
+    require(found != options.end(), "it does not say its ", option->canonical_name());
+    const std::string& value = found->second;
+    pins = planner::parse_pins(word + "=" +
+                                   (option->takes_value() ? value
+                                    : value == "true"     ? "1"
+                                                          : "0"),
+                               pins);
+  });
+  return pins;
 }
 
 /// Throws: Error when the manifest cannot be read.

@@ -122,18 +122,13 @@ Cluster find_cluster(const Options& options, const RankCounts& counts, const std
   return cluster;
 }
 
-KeyValues values_of(const Layout& layout, const Profile& profile) {
-  const auto flag = [](bool on) { return std::string(on ? "true" : "false"); };
-  return {{"--tensor-model-parallel-size", str(layout.tensor)},
-          {"--pipeline-model-parallel-size", str(layout.pipeline)},
-          {"--num-virtual-stages-per-pipeline-rank", str(layout.chunks)},
-          {"--schedule", name(layout.schedule)},
-          {"--micro-batch-size", str(layout.micro_batch)},
-          {"--recompute-granularity", name(layout.recompute)},
-          {"--sequence-parallel", flag(layout.sequence_parallel)},
-          {"--use-distributed-optimizer", flag(layout.sharded)},
-          {"--lm-head-chunks", str(layout.head_chunks)},
-          {"--device", profile.is_cpu() ? "cpu" : "cuda"}};
+KeyValues values_of(const CommandLine& command, const Layout& layout, const Profile& profile) {
+  KeyValues values{{"--device", profile.is_cpu() ? "cpu" : "cuda"}};
+  for_each_word([&](const char* word, auto value, auto /*pin*/) {
+    if (const OptionDefinition* option = option_of(command, word))
+      values.emplace_back(option->canonical_name(), option_value(layout.*value));
+  });
+  return values;
 }
 
 /// What the numbers of the profile may not hold for.
@@ -214,7 +209,7 @@ KeyValues choose_layout(const CommandLine& command, const Options& options, cons
   choice.predicted = {chosen.time.total, chosen.bytes};
   const GpuGroup& group = question.cluster.groups.front();
   choice.report += short_report(task, question, *found) + doubts(group);
-  return values_of(chosen.layout, group.profile);
+  return values_of(command, chosen.layout, group.profile);
 }
 
 void describe_layout_choice(const Log& log, const LayoutChoice& choice) {

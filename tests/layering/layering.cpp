@@ -11,6 +11,7 @@
 #include "tests/layering/kinds.h"
 #include "tests/layering/literals.h"
 #include "tests/layering/made_files.h"
+#include "tests/layering/option_lists.h"
 #include "tests/layering/types.h"
 
 namespace trireme::layering {
@@ -86,6 +87,9 @@ const std::vector<Package> packages = {
 const std::set<std::string> without_options = {"core",  "kernels", "observe",  "comm",  "data",
                                                "graph", "nn",      "pipeline", "optim", "models"};
 const char* const field_names = "runtime/options/field_names.cpp";
+// What declares options of all programs, and may list them to check them.
+const char* const home_of_options = "runtime/options/";
+constexpr int few_options = 3;
 
 struct Include {
   int line;
@@ -149,6 +153,7 @@ class Checker {
  public:
   explicit Checker(const fs::path& root) : root_(root) {
     read_field_names();
+    read_declared_options();
     for (const char* folder : {"include", "runtime", "kernels", "examples", "launch", "tests"}) {
       if (!fs::exists(root / folder)) continue;
       const fs::recursive_directory_iterator entries(root / folder);
@@ -188,6 +193,7 @@ class Checker {
           "a new kind would go to default: name all, so that the compiler finds a missing one");
     if (starts_with(file.path, "tests/")) return;  // tests may include what they like
     check_made_files(file);
+    check_option_lists(file);
     for (const char* kind : decided_by_switches)
       for (const int line : lines_of_comparisons(file.text, kind))
         say(file.path, line,
@@ -245,6 +251,26 @@ class Checker {
           say(file.path, literal.line,
               fmt::format("{} names {}, which {} does not know", module, member, field_names));
     }
+  }
+
+  /// What is known of an option is an attribute of its declaration.
+  void check_option_lists(const File& file) {
+    if (starts_with(file.path, home_of_options)) return;
+    for (const OptionList& list : option_lists_in(file.text))
+      if (std::count_if(list.names.begin(), list.names.end(), [&](const std::string& name) {
+            return declared_options_.contains(name);
+          }) >= few_options)
+        say(file.path, list.line,
+            fmt::format("{} and others are listed by name: declare what they have in common "
+                        "(OptionUse, command_line.h) and ask for that",
+                        list.names.front()));
+  }
+
+  void read_declared_options() {
+    if (!fs::exists(root_ / home_of_options)) return;
+    for (const auto& entry : fs::recursive_directory_iterator(root_ / home_of_options))
+      if (entry.path().extension() == ".cpp")
+        declared_options_.merge(options_declared_in(read(root_, entry.path()).text));
   }
 
   void read_field_names() {
@@ -342,7 +368,7 @@ class Checker {
   }
 
   const fs::path root_;
-  std::set<std::string> translated_, translated_structs_;
+  std::set<std::string> translated_, translated_structs_, declared_options_;
   std::vector<std::string> found_;
   std::map<std::string, std::vector<std::string>> users_;        // package -> files
   std::map<std::string, std::vector<Include>> public_includes_;  // of each public header

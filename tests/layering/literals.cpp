@@ -77,6 +77,27 @@ std::string code_of(const std::string& text) {
   return code;
 }
 
+Skeleton skeleton_of(const std::string& text,
+                     const std::function<bool(const std::string&)>& keeps) {
+  Skeleton all;
+  int line = 1;
+  const auto add = [&](const std::string& more) {
+    all.text += more;
+    all.lines.insert(all.lines.end(), more.size(), line);
+  };
+  for (std::size_t i = 0; i < text.size();) {
+    const Piece piece = piece_at(text, i);
+    const std::string literal = text.substr(piece.begin, piece.length);
+    if (piece.kind == Piece::Kind::text)
+      add(keeps(literal) ? '"' + literal + '"' : "\"\"");
+    else if (piece.kind == Piece::Kind::code &&
+             std::isspace(static_cast<unsigned char>(text[i])) == 0)
+      add({text[i]});
+    for (; i < piece.end; ++i) line += text[i] == '\n' ? 1 : 0;
+  }
+  return all;
+}
+
 std::string option_in(const std::string& text) {
   static const std::regex option("(^|[^A-Za-z0-9-])(--[a-z][a-z0-9-]*)");
   std::smatch found;

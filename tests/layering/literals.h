@@ -1,6 +1,7 @@
 // String literals of a source file, found in its text alone.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,15 @@ std::vector<Literal> literals_of(const std::string& text);
 
 /// `text` with spaces in place of its comments, names of #include, and what is in quotes.
 std::string code_of(const std::string& text);
+
+struct Skeleton {
+  std::string text;
+  std::vector<int> lines;  // of each character
+};
+/// `text` without its comments, names of #include, spaces, and what is in literals but for those
+/// that `keeps` holds of.
+Skeleton skeleton_of(const std::string& text,
+                     const std::function<bool(const std::string& literal)>& keeps);
 
 /// "--hidden-size" of "use --hidden-size 8"; "" where the text names no option.
 std::string option_in(const std::string& text);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <set>
 
 #include <fmt/core.h>
@@ -64,6 +65,12 @@ struct Package {
 // Public headers that trireme.h leaves out, so that a change compiles few sources again
 // (tests/layering/fan_in.h): families of kernels.
 const std::vector<std::string> included_on_demand = {"include/trireme/kernels/"};
+
+// Where this process is doubled. All others start programs as a Child, so that files, signals and
+// ends of programs are right in one place.
+const std::set<std::string> may_fork = {
+    "runtime/core/process/child.cpp",
+    "runtime/job/layout/check_layout.cpp"};  // runs on in the same image
 
 constexpr int any_number = 1'000'000;
 constexpr int most_lines_of_a_header = 250, most_lines_of_a_source = 800;
@@ -194,6 +201,7 @@ class Checker {
     if (starts_with(file.path, "tests/")) return;  // tests may include what they like
     check_made_files(file);
     check_option_lists(file);
+    check_forks(file);
     for (const char* kind : decided_by_switches)
       for (const int line : lines_of_comparisons(file.text, kind))
         say(file.path, line,
@@ -236,6 +244,16 @@ class Checker {
                       "or write_output (unfinished.h), which replace no file of others; other "
                       "places are listed in tests/layering/made_files.cpp",
                       made.call));
+  }
+
+  void check_forks(const File& file) {
+    static const std::regex call(R"(\b(fork|vfork|popen|posix_spawnp?|std::system)\()");
+    if (may_fork.contains(file.path)) return;
+    const std::string code = code_of(file.text);
+    for (std::sregex_iterator at(code.begin(), code.end(), call), end; at != end; ++at)
+      say(file.path,
+          static_cast<int>(std::count(code.begin(), code.begin() + at->position(), '\n')) + 1,
+          "starts a program: a Child (runtime/core/process/child.h) has its output, limit and end");
   }
 
   /// Who links the library sets fields and sees no command line.

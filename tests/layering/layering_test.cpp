@@ -63,6 +63,7 @@ TEST(Layering, FindsEveryPlantedViolation) {
           HasSubstr("runtime/attic/unknown.cpp:1: no module is called attic"),
           HasSubstr("runtime/data/early.cpp:2: errno may be read before the call that sets it"),
           HasSubstr("runtime/data/makes_files.cpp:4: std::ofstream makes a file"),
+          HasSubstr("runtime/data/starts_program.cpp:4: starts a program"),
           HasSubstr("runtime/data/twice.cpp:9: trireme::Twice is a type in "
                     "include/trireme/core/twice.h too"),
           HasSubstr("runtime/data/umbrella.cpp:1: data includes trireme.h, which is above it"),

@@ -89,8 +89,8 @@ TEST_F(Programs, OptionsThatTheLayoutMakesIdleAreOneLine) {
   const Outcome idle = run(plain + " --sequence-parallel --use-distributed-optimizer");
   EXPECT_EQ(idle.exit_code, 0) << idle.output;
   EXPECT_EQ(count(idle.output,
-                  "idle in this job: --sequence-parallel (tensor parallel size 1), "
-                  "--use-distributed-optimizer (data parallel size 1)\n"),
+                  "idle in this job: --use-distributed-optimizer (data parallel size 1), "
+                  "--sequence-parallel (tensor parallel size 1)\n"),
             1)
       << idle.output;
   EXPECT_EQ(count(run(plain).output, "idle in"), 0);

@@ -7,14 +7,19 @@ that of fp32, also for bf16.
 Each round runs every contestant once, one after the other, so that a noisy machine hits all alike;
 figures are medians over rounds, ratios are medians of per-round ratios.
 
+With --against another build directory takes the place of PyTorch: each round runs both, and every
+second round the other one first. Prints the median ratio of both speeds with its interval of 95 %;
+take 20 rounds or more.
+
 usage: tests/benchmarks/training.py [--build build/release] [--peers build/peers] [--ranks N]
-       [--rounds 3] [--steps 15] [--json FILE]
+       [--against BUILD] [--rounds 3] [--steps 15] [--json FILE]
 """
 import argparse
 import dataclasses
 import json
 import os
 import pathlib
+import random
 import statistics
 
 from runs import BATCH, ROOT, corpus, flops_per_token, parameters, peak, run, tokens_per_s
@@ -40,9 +45,9 @@ class Contestant:
             return f"PyTorch{how} {kind}, DDP over gloo, {self.processes} processes"
         return f"PyTorch{how} {kind}, {self.cores} thread{'s' if self.cores > 1 else ''}"
 
-    def tokens_per_s(self, a, data):
+    def tokens_per_s(self, a, data, build=None):
         if self.ours:
-            return tokens_per_s(a.build, data, self.cores, a.steps,
+            return tokens_per_s(build or a.build, data, self.cores, a.steps,
                                 micro_batch=min(a.micro_batch, BATCH // self.cores),
                                 extra=["--bf16"] if self.bf16 else [])
         threads = self.cores // self.processes
@@ -90,11 +95,50 @@ def report(rounds, entrants):
             print(f"# {ours.name}: {ratio:.2f} x the best PyTorch of the same type and cores")
 
 
+def interval_of_median(ratios, draws=10000):
+    """Where the median lies with a confidence of 95 %, by bootstrap."""
+    draw = random.Random(0)
+    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios)))
+                     for _ in range(draws))
+    return medians[draws * 25 // 1000], medians[draws * 975 // 1000]
+
+
+def compare_builds(a, entrants, data):
+    """The rounds: tokens/s of each contestant of --build, and of --against."""
+    rounds = []
+    for i in range(a.rounds):
+        row = {c.name: {} for c in entrants}
+        for c in entrants:
+            for build in ("build", "against") if i % 2 == 0 else ("against", "build"):
+                row[c.name][build] = c.tokens_per_s(a, data, getattr(a, build))
+        rounds.append(row)
+        print(f"# round {i + 1} of {a.rounds} done", flush=True)
+    for c in entrants:
+        ratios = [row[c.name]["build"] / row[c.name]["against"] for row in rounds]
+        low, high = interval_of_median(ratios)
+        print(f"{c.name:44} {statistics.median(ratios):6.4f} x the speed of {a.against}, "
+              f"95 % in {low:.4f} to {high:.4f}")
+    return rounds
+
+
+def compare_programs(a, entrants, data):
+    """The rounds: tokens/s of each contestant, and the peak of the machine."""
+    rounds = []
+    for i in range(a.rounds):
+        row = {f"peak {n}": peak(a.build, n) for n in sorted({1, a.ranks})}
+        row |= {c.name: c.tokens_per_s(a, data) for c in entrants}
+        rounds.append(row)
+        print(f"# round {i + 1} of {a.rounds} done", flush=True)
+    report(rounds, entrants)
+    return rounds
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
     p.add_argument("--peers", type=pathlib.Path, default=ROOT / "build/peers")
+    p.add_argument("--against", type=pathlib.Path, help="another build directory")
     p.add_argument("--ranks", type=int, default=min(len(os.sched_getaffinity(0)), BATCH),
                    help="besides one rank; at most 8")
     p.add_argument("--rounds", type=int, default=3)
@@ -104,15 +148,9 @@ def main():
     a = p.parse_args()
     if not 1 <= a.ranks <= BATCH or BATCH % a.ranks != 0:
         p.error(f"--ranks {a.ranks}: 1, 2, 4 or 8, since they share a global batch of {BATCH}")
-    entrants = contestants(a.ranks, (a.peers / "bin/python").exists())
-    rounds = []
+    entrants = contestants(a.ranks, not a.against and (a.peers / "bin/python").exists())
     with corpus(a.build) as data:
-        for i in range(a.rounds):
-            row = {f"peak {n}": peak(a.build, n) for n in sorted({1, a.ranks})}
-            row |= {c.name: c.tokens_per_s(a, data) for c in entrants}
-            rounds.append(row)
-            print(f"# round {i + 1} of {a.rounds} done", flush=True)
-    report(rounds, entrants)
+        rounds = (compare_builds if a.against else compare_programs)(a, entrants, data)
     if a.json:
         a.json.write_text(json.dumps(rounds, indent=1))
 

@@ -63,6 +63,7 @@ TEST_F(LocalCopies, GiveTheSameBitsOnEveryLayoutWhenMemoryIsLost) {
       rank.train_to(4);
       rank.add_state_to(straight);
     });
+    test::record_files("tier", disk_);
     lose_memory();
     on_threads(with_disk(job), [&](CheckpointRank& rank) {
       rank.load();

@@ -12,6 +12,7 @@
 #include "runtime/store/file.h"
 #include "runtime/store/tiers/slots.h"
 #include "tests/checkpoint/checkpoint_ranks.h"
+#include "tests/support/record.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme::testing {
@@ -43,6 +44,7 @@ class MemoryTier : public ::testing::Test {
   }
   ~MemoryTier() override {
     ::unsetenv("TRIREME_RUN_KEY"), ::unsetenv("TRIREME_ATTEMPT");
+    for (const std::string& tier : {directory(), folder_ / "run"}) test::record_files("tier", tier);
     store::remove_snapshots(directory());
   }
   std::string directory() const { return store::snapshot_directory(key_); }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/job/program_options.h"
+#include "tests/support/recorded_problems.h"
 
 namespace trireme::job {
 namespace {
@@ -34,7 +35,7 @@ struct Read {
   Options options;
   CommandLine command{"program", ""};
   StartFacts facts;
-  Problems problems;
+  test::RecordedProblems problems;
 };
 
 TEST(ChosenOptions, AreTakenButForThoseThatAreGiven) {
@@ -71,7 +72,7 @@ TEST(ChosenOptions, AreSoughtByTheRanksOfAllNodes) {
     Options options;
     CommandLine command{"program", ""};
     StartFacts facts;
-    Problems problems;
+    test::RecordedProblems problems;
     std::string name = "program";
     std::array<char*, 2> words = {name.data(), nullptr};
     read_options(1, words.data(), application, command, options, mesh, {3, here}, facts, problems);

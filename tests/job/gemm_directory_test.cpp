@@ -9,6 +9,7 @@
 
 #include "trireme/kernels/device.h"
 
+#include "tests/support/recorded_problems.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme::job {
@@ -26,7 +27,7 @@ std::vector<std::vector<std::string>> problems_of(const std::vector<std::string>
     const std::unique_ptr<Device> device = open_cpu();
     const std::unique_ptr<Stream> stream = device->make_stream();
     const auto rank = static_cast<std::size_t>(mesh.rank());
-    Problems problems;
+    test::RecordedProblems problems;
     open_gemm_directory(directories[rank], {mesh, *stream}, problems);
     const std::lock_guard lock(mutex);
     all[rank] = problems.all();

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/host_stream.h"
+#include "tests/support/recorded_problems.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/toy_checkpoint.h"
 
@@ -38,7 +39,7 @@ class SavedOptionsOf : public testing::Test {
   }
 
   ScratchDirectory folder_;
-  Problems problems_;
+  test::RecordedProblems problems_;
 };
 
 TEST_F(SavedOptionsOf, AreThoseOfTheNewestStepOrOfCkptStep) {
@@ -87,7 +88,7 @@ std::vector<OfRank> agree(const std::vector<CheckpointOptions>& options) {
   run_on_threads(MeshShape(static_cast<int>(options.size()), 1, 1), [&](Mesh& mesh) {
     HostStream stream;
     const auto rank = static_cast<std::size_t>(mesh.rank());
-    Problems problems;
+    test::RecordedProblems problems;
     const auto saved = agree_on_saved_options(
         {mesh, stream}, options[rank].use_checkpoint_args,
         [&](Problems& found) { return read_saved_options(options[rank], found); }, problems);

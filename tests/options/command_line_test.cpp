@@ -10,6 +10,7 @@
 #include "trireme/core/version.h"
 
 #include "tests/options/gpt_command_line.h"
+#include "tests/support/recorded_problems.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/test_name.h"
 
@@ -48,7 +49,7 @@ struct Example {
   }
   std::vector<std::string> parse(std::vector<const char*> words) {
     words.insert(words.begin(), "example");
-    Problems problems;
+    test::RecordedProblems problems;
     command.parse(static_cast<int>(words.size()), words.data(), problems);
     return problems.all();
   }
@@ -105,7 +106,7 @@ TEST(CommandLine, NamesAnOptionOfOneLetterAsItIsTyped) {
     Index ranks = 1;
     CommandLine command("ranks", "");
     command.whole("--ranks,--np,-n", ranks, at_least(1), "how many");
-    Problems problems;
+    test::RecordedProblems problems;
     const char* words[] = {"ranks", name, "0"};
     command.parse(3, words, problems);
     EXPECT_THAT(problems.all(), ElementsAre(testing::StartsWith(shown)));
@@ -125,7 +126,7 @@ TEST(CommandLine, SizesHaveUnitsOfPowersOf1024) {
     CommandLine command("sizes", "");
     command.size("--buffer", bytes, 2048, "bytes");
     EXPECT_EQ(command.configuration().front().second, "");  // 0: not set
-    Problems problems;
+    test::RecordedProblems problems;
     const char* words[] = {"sizes", "--buffer", word};
     command.parse(3, words, problems);
     const std::string shown = command.configuration().front().second;
@@ -148,7 +149,7 @@ TEST(CommandLine, AFlagCanSwitchOff) {
   CommandLine command("flags", "");
   command.flag_off("--no-fast", fast, "slow");
   EXPECT_THAT(command.configuration(), ElementsAre(Pair("--no-fast", "false")));
-  Problems problems;
+  test::RecordedProblems problems;
   const char* words[] = {"flags", "--no-fast"};
   command.parse(2, words, problems);
   EXPECT_FALSE(fast);
@@ -326,7 +327,7 @@ TEST(CommandLine, OptionsThatMayDifferAreNotCommonToAllRanks) {
 
 TEST(CommandLine, HelpShowsGroupsAliasesAndLegalValues) {
   Example e;
-  Problems problems;
+  test::RecordedProblems problems;
   const char* words[] = {"example", "--nonsense", "--help"};
   EXPECT_EQ(e.command.parse(3, words, problems), CommandLine::Outcome::help);
   EXPECT_TRUE(problems.empty());
@@ -337,7 +338,7 @@ TEST(CommandLine, HelpShowsGroupsAliasesAndLegalValues) {
 
 TEST(CommandLine, VersionStopsLikeHelp) {
   Example e;
-  Problems problems;
+  test::RecordedProblems problems;
   const char* words[] = {"example", "--nonsense", "--version"};
   const CommandLine::Outcome outcome = e.command.parse(3, words, problems);
   EXPECT_EQ(outcome, CommandLine::Outcome::version);
@@ -349,7 +350,7 @@ TEST(CommandLine, VersionStopsLikeHelp) {
 TEST(CommandLine, AReferencePageHasEveryOptionAndTheTables) {
   Example e;
   e.command.table("Colours", {{"name", "wave"}, {"red", "700 nm"}});
-  Problems problems;
+  test::RecordedProblems problems;
   const char* words[] = {"example", "--nonsense", "--help-markdown"};
   EXPECT_EQ(e.command.parse(3, words, problems), CommandLine::Outcome::reference);
   EXPECT_TRUE(problems.empty());
@@ -365,7 +366,7 @@ TEST(CommandLine, AReferencePageHasEveryOptionAndTheTables) {
 
 TEST(CommandLine, ChosenValuesAreSetWhereNoneIsGiven) {
   Example e;
-  Problems problems;
+  test::RecordedProblems problems;
   const char* words[] = {"example", "--colour", "red"};
   e.command.parse(3, words, problems);
   e.command.choose({{"--colour", "green"}, {"--tensor-size", "4"}, {"--fast", "true"}});

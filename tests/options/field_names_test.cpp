@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/options/gpt_command_line.h"
+#include "tests/support/recorded_problems.h"
 
 namespace trireme {
 namespace {
@@ -64,7 +65,7 @@ TEST(FieldNames, OfTheIdentityOfModelsBecomeThoseOfCheckpoints) {
 }
 
 TEST(FieldNames, BecomeOptionsInProblems) {
-  Problems problems;
+  test::RecordedProblems problems;
   problems.add("LearningRateOptions::lr is ", -1);
   problems.collect([] { throw Error("OptimizerOptions::epsilon is 0"); });
   EXPECT_THAT(problems.all(), testing::ElementsAre("--lr is -1", "--adam-eps is 0"));

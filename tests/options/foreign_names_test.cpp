@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/options/gpt_command_line.h"
+#include "tests/support/recorded_problems.h"
 
 namespace trireme::options {
 namespace {
@@ -119,7 +120,7 @@ TEST(ForeignNames, AProgramWithoutTheOptionOfTheAnswerAnswersWithTheNearestName)
   Index layers = 0;
   CommandLine command("own", "");
   command.whole("--n-layerz", layers, at_least(1), "layers");
-  Problems problems;
+  test::RecordedProblems problems;
   const char* words[] = {"own", "--n-layers", "3"};
   command.parse(3, words, problems);
   EXPECT_THAT(problems.all(), ElementsAre("unknown option --n-layers; did you mean --n-layerz?"));

@@ -10,6 +10,7 @@
 #include "trireme/options/gpt_options.h"
 
 #include "tests/options/gpt_command_line.h"
+#include "tests/support/recorded_problems.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme {
@@ -33,7 +34,7 @@ class GateFiles : public testing::Test {
   }
 
   std::vector<std::string> problems() const {
-    Problems problems;
+    test::RecordedProblems problems;
     open_gpt_data(options_, gpt_, problems);
     return problems.all();
   }

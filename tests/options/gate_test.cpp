@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests/options/gpt_command_line.h"
+#include "tests/support/recorded_problems.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme {
@@ -341,7 +342,7 @@ TEST(GateAsAWhole, MetricsGoWithTheCheckpointsUnlessTheyHaveAPlace) {
     Options options;
     CommandLine command("train_gpt", "");
     declare_options(command, options);
-    Problems problems;
+    test::RecordedProblems problems;
     command.parse(static_cast<int>(words.size()), words.data(), problems);
     derive_defaults(command, options);
     return options.metrics;
@@ -389,7 +390,7 @@ TEST(GateAsAWhole, APresetIsRefinedByOptionsBeforeAndAfterIt) {
   CommandLine command("train_gpt", "");
   declare_options(command, options);
   declare_gpt_options(command, options, gpt);
-  Problems problems;
+  test::RecordedProblems problems;
   const char* words[] = {"train_gpt", "--num-layers", "3", "--model", "gpt2-124m"};
   command.parse(5, words, problems);
   EXPECT_TRUE(problems.empty());

@@ -7,6 +7,8 @@
 
 #include "trireme/options/gpt_options.h"
 
+#include "tests/support/recorded_problems.h"
+
 namespace trireme {
 
 /// Options of a line of words, parsed, settled and checked for a job of `ranks`; no data is opened.
@@ -29,7 +31,7 @@ struct GptCommandLine {
   Options options;
   GptOptions gpt;
   CommandLine command{"train_gpt", ""};
-  Problems problems;
+  test::RecordedProblems problems;
 };
 
 inline std::vector<std::string> problems_of(const std::string& line, Index ranks) {

@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/recorded_problems.h"
+
 namespace trireme {
 namespace {
 
@@ -29,7 +31,7 @@ Result set(const char* before, const std::vector<const char*>& arguments) {
   Options options;
   CommandLine command("program", "");
   declare_options(command, options);
-  Problems problems;
+  test::RecordedProblems problems;
   command.parse(static_cast<int>(argv.size()), argv.data(), problems);
   set_instruction_set(command, options, problems);
   const char* after = std::getenv(variable);

@@ -5,6 +5,8 @@
 #include "trireme/options/options.h"
 #include "trireme/options/problems.h"
 
+#include "tests/support/recorded_problems.h"
+
 namespace trireme {
 namespace {
 
@@ -15,7 +17,7 @@ std::vector<std::string> problems_of_own_schedule(const std::vector<const char*>
   options.own_schedule = [](const PipelineShape&, int) { return WorkOrder(); };
   CommandLine command("program", "");
   declare_options(command, options);
-  Problems problems;
+  test::RecordedProblems problems;
   command.parse(static_cast<int>(words.size()), words.data(), problems);
   check_options(command, options, 1, problems);
   return problems.all();

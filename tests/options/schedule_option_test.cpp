@@ -4,6 +4,8 @@
 #include "trireme/options/options.h"
 #include "trireme/options/problems.h"
 
+#include "tests/support/recorded_problems.h"
+
 namespace trireme {
 namespace {
 
@@ -11,7 +13,7 @@ std::vector<std::string> problems_of_schedule(const std::vector<const char*>& op
   Options o;
   CommandLine command("program", "");
   declare_options(command, o);
-  Problems problems;
+  test::RecordedProblems problems;
   std::vector<const char*> words{"program"};
   words.insert(words.end(), options.begin(), options.end());
   command.parse(static_cast<int>(words.size()), words.data(), problems);
@@ -45,7 +47,7 @@ TEST(ScheduleOption, OfTwoChunksMayBeTheDefaultOfAProgram) {
   o.schedule = ScheduleKind::zero_bubble_v;
   CommandLine command("program", "");
   declare_options(command, o);
-  Problems problems;
+  test::RecordedProblems problems;
   const char* words[] = {"program", "--pp", "2"};
   command.parse(3, words, problems);
   derive_defaults(command, o);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/options/gpt_command_line.h"
+#include "tests/support/recorded_problems.h"
 
 namespace trireme {
 namespace {
@@ -83,7 +84,7 @@ TEST(UseCheckpointArgs, HasNoMeaningInAProgramWhoseModelHasNoOptions) {
   Options options;
   CommandLine command("mlp", "");
   declare_options(command, options);
-  Problems problems;
+  test::RecordedProblems problems;
   command.take({{"--lr", "0.5"}}, "step 3 of run", problems);
   EXPECT_THAT(problems.all(), ElementsAre(HasSubstr("no option of this program describes")));
 }

@@ -17,6 +17,7 @@
 #include "launch/supervisor/decide/state_machine.h"
 #include "tests/supervisor/fake_program.h"
 #include "tests/supervisor/script.h"
+#include "tests/support/record.h"
 
 namespace trireme::supervisor::test {
 
@@ -93,14 +94,21 @@ class FakeWorld : public World, public FakeProgram {
     kept_releases = kept_releases && ledger.find("\"released\":\"" + host) != std::string::npos;
     std::erase(releases, host);
   }
-  void append(const Json& line) override { ledger += to_text(line) + "\n"; }
+  void append(const Json& line) override {
+    ledger += to_text(line) + "\n";
+    trireme::test::record("ledger", to_text(line));
+  }
   void show_nodes(const std::vector<NodeState>&, const std::vector<UnfitHost>& hosts) override {
     shown_unfit = hosts;
   }
-  void say(const std::string& line) override { said.push_back(line); }
-  void announce(const std::string& event, const std::string& line, const Json&) override {
+  void say(const std::string& line) override {
+    said.push_back(line);
+    trireme::test::record("said", line);
+  }
+  void announce(const std::string& event, const std::string& line, const Json& facts) override {
     said.push_back(line);
     events.push_back(event);
+    trireme::test::record("event", event + ": " + line + ' ' + to_text(facts));
   }
   std::string log_of(Index) const override { return "LOG"; }
 

@@ -9,6 +9,7 @@
 
 #include "trireme/options/problems.h"
 
+#include "tests/support/recorded_problems.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme::supervisor::test {
@@ -51,7 +52,7 @@ TEST_F(RunDirectory, ThatCannotBeMadeIsRefusedByItsOption) {
   const std::string long_name = folder_ / std::string(300, 'a');
   for (const auto& [run, why] : {std::pair(folder_ / "loop", "Too many levels of symbolic links"),
                                  std::pair(long_name, "File name too long")}) {
-    Problems problems;
+    trireme::test::RecordedProblems problems;
     make_run_directory(make_job({"p", "--save", run}, ""), problems);
     ASSERT_EQ(problems.all().size(), 1U);
     EXPECT_THAT(problems.all().front(),

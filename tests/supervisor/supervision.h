@@ -24,6 +24,7 @@ class Supervision : public testing::Test {
   int run() {
     Supervisor supervisor(world_, settings_, replay(world_.ledger));
     const int code = supervisor.run();
+    trireme::test::record("exit", std::to_string(code));
     states_ = supervisor.states();
     return code;
   }

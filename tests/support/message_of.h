@@ -4,6 +4,8 @@
 #include <exception>
 #include <string>
 
+#include "tests/support/record.h"
+
 namespace trireme {
 
 /// The message of the error that f throws, "" if none.
@@ -12,6 +14,7 @@ std::string message_of(F&& f) {
   try {
     f();
   } catch (const std::exception& error) {
+    test::record("error", error.what());
     return error.what();
   }
   return "";

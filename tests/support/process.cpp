@@ -17,6 +17,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/require_call.h"
+#include "tests/support/record.h"
 
 namespace trireme::test {
 namespace {
@@ -38,6 +39,10 @@ int exit_code_of(int status) {
   _exit(127);
 }
 
+void record_program(const std::string& command, int exit_code, const std::string& output) {
+  record("program", str(command, "\nends with ", exit_code, "\n", output));
+}
+
 }  // namespace
 
 std::string read_text(const std::string& path) {
@@ -56,13 +61,17 @@ int count(const std::string& text, const std::string& part) {
 
 Outcome run_shell(const std::string& command, const std::string& log) {
   const int status = std::system(("{ " + command + "; } > " + log + " 2>&1").c_str());
-  return {exit_code_of(status), read_text(log)};
+  const Outcome outcome{exit_code_of(status), read_text(log)};
+  record_program(command, outcome.exit_code, outcome.output);
+  return outcome;
 }
 
 OutcomeApart run_apart(const std::string& command, const std::string& log) {
   const std::string errors = log + ".errors";
   const int status = std::system(("{ " + command + "; } > " + log + " 2> " + errors).c_str());
-  return {exit_code_of(status), read_text(log), read_text(errors)};
+  const OutcomeApart outcome{exit_code_of(status), read_text(log), read_text(errors)};
+  record_program(command, outcome.exit_code, outcome.output + outcome.errors);
+  return outcome;
 }
 
 bool wait_until(const std::function<bool()>& condition, double seconds) {

@@ -14,6 +14,7 @@
 #include "runtime/planner/search/answer.h"
 #include "tests/support/as_one_line.h"
 #include "tests/support/cpu_profile.h"
+#include "tests/support/recorded_problems.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/toy_checkpoint.h"
 
@@ -61,7 +62,7 @@ class ChosenLayout : public testing::Test {
     for (std::string word; in >> word;) words.push_back(word);
     std::vector<const char*> argv;
     for (const std::string& word : words) argv.push_back(word.c_str());
-    Problems problems;
+    test::RecordedProblems problems;
     command.parse(static_cast<int>(argv.size()), argv.data(), problems);
     settle_gpt_options(command, options, gpt);
     Chosen chosen;
@@ -95,7 +96,7 @@ class ChosenLayout : public testing::Test {
 TEST_F(ChosenLayout, IsTheFirstThatTheSearchFinds) {
   const Chosen chosen = choose(model_);
   ASSERT_THAT(chosen.problems, IsEmpty());
-  Problems problems;
+  test::RecordedProblems problems;
   const planner::TrainingTask task({"--model", "tiny", "--global-batch-size", "16"}, problems,
                                    false);
   planner::Question question;

@@ -15,7 +15,6 @@
 #include "runtime/options/option_values.h"
 #include "runtime/planner/report/preset_report.h"
 #include "runtime/planner/report/report.h"
-#include "runtime/planner/report/report_json.h"
 #include "runtime/planner/search/calibration.h"
 #include "runtime/planner/unequal/unequal_answer.h"
 

@@ -19,7 +19,7 @@
 #include "runtime/core/show_bytes.h"
 #include "runtime/interop/hf_source.h"
 #include "runtime/interop/model_files.h"
-#include "runtime/store/safetensors/sample.h"
+#include "runtime/store/safetensors/reader.h"
 
 namespace trireme::checkpoint {
 namespace {

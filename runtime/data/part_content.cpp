@@ -1,5 +1,11 @@
 #include "runtime/data/part_content.h"
 
+#include <algorithm>
+#include <vector>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "trireme/data/sidecar.h"
 
 namespace trireme::data {
@@ -31,6 +37,19 @@ TokenPart::Content content_of(const TokenFile& file, const TokenRange& range, In
           document_of(file, range.begin),
           document_of(file, range.end - 1),
           file.documents()};
+}
+
+std::uint64_t fingerprint(const TokenFile& file) {
+  constexpr Index blocks = 64, block_tokens = 1024;
+  const Index block = std::min(block_tokens, (file.tokens() + blocks - 1) / blocks);
+  std::vector<std::int64_t> tokens(static_cast<std::size_t>(block));
+  std::uint64_t hash = static_cast<std::uint64_t>(file.tokens());
+  for (Index b = 0; b < blocks && block > 0; ++b) {
+    // The first block begins with the file, the last one ends with it; small files are covered.
+    file.read((file.tokens() - block) * b / (blocks - 1), tokens);
+    hash = XXH3_64bits_withSeed(tokens.data(), tokens.size() * sizeof(std::int64_t), hash);
+  }
+  return hash;
 }
 
 }  // namespace trireme::data

@@ -6,7 +6,6 @@
 #include "trireme/data/sidecar.h"
 
 #include "runtime/core/parse_number.h"
-#include "runtime/data/fingerprint.h"
 #include "runtime/data/part_content.h"
 #include "runtime/data/permutation.h"
 

@@ -6,7 +6,6 @@
 
 #include "trireme/data/sidecar.h"
 
-#include "runtime/data/fingerprint.h"
 #include "runtime/data/part_content.h"
 
 namespace trireme {

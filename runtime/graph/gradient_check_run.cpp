@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "runtime/core/at.h"
-#include "runtime/core/dtype/visit.h"
+#include "runtime/core/visit_dtype.h"
 #include "runtime/graph/constants.h"
 
 namespace trireme::graph {

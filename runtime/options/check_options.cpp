@@ -12,7 +12,6 @@
 #include "trireme/pipeline/schedule.h"
 
 #include "runtime/core/output/output_file.h"
-#include "runtime/core/output/output_prefix.h"
 
 namespace trireme {
 

@@ -5,7 +5,7 @@
 
 #include "runtime/core/json/json_record.h"
 #include "runtime/store/checksum.h"
-#include "runtime/store/manifest_check.h"
+#include "runtime/store/manifest.h"
 
 namespace trireme {
 

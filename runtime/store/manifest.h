@@ -71,3 +71,18 @@ std::string to_text(const Manifest& manifest);
 Manifest parse_manifest(const std::string& text);
 
 }  // namespace trireme
+
+namespace trireme::store {
+
+// What every manifest must satisfy, before it is written and after it is read.
+
+/// No count of a manifest (bytes, elements, a step) is larger, so that sums and products of two do
+/// not overflow unnoticed.
+inline constexpr Index largest_count = Index{1} << 60;
+
+/// Files have plain, different names and one checksum for each block; tensors have different names,
+/// in order; their pieces lie inside their files, share no byte, and cover each element once.
+/// Throws: Error that names file or tensor.
+void check(const Manifest& manifest);
+
+}  // namespace trireme::store

@@ -1,10 +1,102 @@
 #include "runtime/train/bound_training.h"
 
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "trireme/comm/agree.h"
+#include "trireme/core/bf16.h"
+#include "trireme/kernels/device.h"
+
+#include "runtime/core/seconds_since.h"
 #include "runtime/job/affinity.h"
-#include "runtime/train/prepare.h"
+#include "runtime/train/pass.h"
 
 namespace trireme::train {
 namespace {
+
+// Before the first step ops do their one-time work, such as choosing algorithms by timing.
+
+/// Collective: all ranks at the same time, in the order of their plans, with no collective in
+/// flight. `memory`: of the passes, which timing may fill: its content is then undefined.
+struct DeviceMemory {
+  std::byte* data;
+  Index bytes;
+};
+void prepare_passes(const Context& context, const std::vector<Pass*>& passes,
+                    const std::vector<DeviceMemory>& memory);
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double seconds_between_lines = 5;
+
+/// Whether this rank is counted: one rank per stage, because tensor and data ranks have the same
+/// products.
+bool counts(const Mesh& mesh) {
+  return mesh.coordinate(Axis::tensor) == 0 && mesh.coordinate(Axis::data) == 0;
+}
+
+bool times_products(const Context& context) {
+  return context.device().kind() == DeviceKind::cuda && !context.options().gemm_cache.empty();
+}
+
+/// Collective. The notes of all ranks, without duplicates.
+void log_notes(const Context& context, const Preparation& mine) {
+  std::vector<std::string> said;
+  for (const std::vector<std::string>& notes : gather_lists(context.host(), mine.notes))
+    for (const std::string& note : notes)
+      if (std::find(said.begin(), said.end(), note) == said.end()) said.push_back(note);
+  for (const std::string& note : said) context.log().info("matrix products: " + note);
+}
+
+/// Collective. `seconds`: duration on this rank.
+void log_choices(const Context& context, const Preparation& mine, double seconds) {
+  const bool counted = counts(context.mesh());
+  Index sums[2] = {counted ? mine.timed : 0, counted ? mine.stored : 0};
+  context.host().all_reduce({sums, 2, DType::i64}, Reduction::sum);
+  const std::string& cache = context.options().gemm_cache;
+  if (context.device().kind() != DeviceKind::cuda) return;
+  context.log().info(
+      cache.empty()
+          ? fmt::format(
+                "matrix products: cuBLASLt's first recommendations, each run once in {:.1f} "
+                "s; --gemm-cache DIR takes the fastest",
+                seconds)
+          : fmt::format("matrix products: {} chosen by timing, {} as stored in {}; {:.1f} s",
+                        sums[0], sums[1], cache, seconds));
+}
+
+void prepare_passes(const Context& context, const std::vector<Pass*>& passes,
+                    const std::vector<DeviceMemory>& memory) {
+  Index calls = 0, done = 0;
+  for (const Pass* pass : passes) calls += pass->preparations();
+
+  Preparation preparation;
+  if (times_products(context))  // on the memory as it is
+    for (const DeviceMemory& part : memory)
+      fill_for_timing(context.stream(), part.data, part.bytes);
+  context.stream().synchronize();
+  context.host().world().barrier();  // no collective is in flight while others time
+  const Clock::time_point start = Clock::now();
+  double next_line = seconds_between_lines;
+  const auto after_each = [&] {
+    ++done;
+    if (seconds_since(start) < next_line) return;
+    next_line += seconds_between_lines;
+    context.log().info(
+        fmt::format("matrix products: {} of {} calls prepared, {} chosen by timing, {:.0f} s", done,
+                    calls, preparation.timed, seconds_since(start)));
+  };
+  agree_or_stop(context.host(), [&] {
+    for (Pass* pass : passes) pass->prepare(preparation, after_each);
+  });
+  log_notes(context, preparation);
+  log_choices(context, preparation, seconds_since(start));
+}
 
 Arena allocate(const Context& context, const MemoryNeed& need) {
   const std::string planned = context.mesh().memory_description();
@@ -90,6 +182,57 @@ void BoundTraining::draw_initial_values(const Context& context,
     flat.initialise(seed, context.stream(), cores, from_row);
   }
   context.log().debug(str("initial values are drawn with --seed ", seed));
+}
+
+OutputBatch::OutputBatch(const PlannedOutputs& plan, const Context& context)
+    : plan_(plan),
+      inputs_(plan.inputs, context.device(), context.options().check_finite),
+      stream_(context.stream()),
+      results_(context.device().allocate_pinned(plan.result_bytes())),
+      rows_(allocate_host(plan.row_bytes())),
+      computed_(context.device().make_event()) {}
+
+void OutputBatch::on_result(Index number, const Tensor& result) {
+  if (plan_.makes)
+    stream_.copy(results_.data() + number * result.bytes(), result.data, result.bytes());
+}
+
+void OutputBatch::queued() {
+  inputs_.queued(stream_);
+  computed_->record(stream_);
+}
+
+void OutputBatch::convert_results() {
+  computed_->synchronize();
+  const Index count = plan_.samples * plan_.sample.count();
+  if (plan_.result.dtype == DType::bf16) {
+    const auto* results = reinterpret_cast<const Bf16*>(results_.data());
+    std::transform(results, results + count, reinterpret_cast<float*>(rows_.data()), to_float);
+  } else if (plan_.result.dtype == DType::f64) {
+    const auto* results = reinterpret_cast<const double*>(results_.data());
+    std::transform(results, results + count, reinterpret_cast<float*>(rows_.data()),
+                   [](double x) { return static_cast<float>(x); });
+  } else {
+    std::memcpy(rows_.data(), results_.data(), static_cast<std::size_t>(count) * sizeof(float));
+  }
+}
+
+const float* OutputBatch::collect(int data, Index samples, const Context& context) {
+  const MeshShape& shape = context.mesh().shape();
+  const int last_stage = plan_.pass.program().shape.last_stage();
+  const int owner = shape.rank_at({{Axis::data, data}, {Axis::pipeline, last_stage}});
+  const int mine = context.mesh().rank();
+  if (mine == owner) convert_results();
+  if (owner != 0) {
+    const Host& host = context.host();
+    const Message sent{0, rows_.data(), samples * plan_.sample.bytes()},
+        received{owner, sent.data, sent.bytes};
+    const auto only = [mine](const Message& message, int rank) {
+      return std::span(&message, mine == rank ? 1 : 0);
+    };
+    host.world().exchange(only(sent, owner), only(received, 0), host.stream);
+  }
+  return reinterpret_cast<const float*>(rows_.data());
 }
 
 }  // namespace trireme::train

@@ -3,16 +3,48 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
+#include <vector>
+
+#include "trireme/job/run.h"
 
 #include "runtime/optim/optimizer.h"
 #include "runtime/optim/replica_hashes.h"
 #include "runtime/plan/planned_training.h"
-#include "runtime/train/inference/output_batch.h"
 #include "runtime/train/input_batch.h"
 #include "runtime/train/pass.h"
 
 namespace trireme::train {
+
+/// OutputBatch: the memory of PlannedOutputs: the results of a global batch of this data rank, on
+/// the host.
+class OutputBatch final : public MicroBatchSource {
+ public:
+  /// `plan` is borrowed.
+  OutputBatch(const PlannedOutputs& plan, const Context& context);
+
+  InputBatch& inputs() { return inputs_; }
+  MicroBatch micro_batch(int chunk, Index number) override {
+    return inputs_.micro_batch(chunk, number);
+  }
+  void on_result(Index number, const Tensor& result) override;
+  /// Call when all work of this batch is queued.
+  void queued();
+  /// Collective over the world: brings the `samples` rows of data rank `data` to rank 0, in f32.
+  /// Returns them there; unspecified on other ranks.
+  const float* collect(int data, Index samples, const Context& context);
+
+ private:
+  void convert_results();
+
+  const PlannedOutputs& plan_;
+  InputBatch inputs_;
+  Stream& stream_;
+  Buffer results_;  // as computed, on a rank that makes them
+  Buffer rows_;     // f32
+  std::unique_ptr<Event> computed_;
+};
 
 /// One allocation and its parts.
 struct Arena {

@@ -1,33 +1,226 @@
 // Trainer: its construction, and an index of its other files.
-//   trainer.cpp           construction, in the order of the members of State; resume
+//   trainer.cpp           construction, in the order of the members of State; resume; the loop
+//                         around steps: when to log, evaluate, save and stop
 //   bound_training.cpp    the memory of a plan (runtime/plan/), and what works on it
-//   fit.cpp               the loop around steps: when to log, evaluate, save and stop
 //   training_step.cpp     one step, and one evaluation
 //   chaos/                faults that a rank plants in itself when it is asked to
 //   numerics/             comparisons that find silent corruption
 //   inference/            generated text, and Model::result of samples
 //   trainer_agreement.cpp what ranks compare: their models and their data
-//   warm_up.cpp, memory_check.cpp, prepare.cpp   before step 1
-//   tensor_dump.cpp, trainer_dump.cpp   --dump-tensors
+//   memory_check.cpp      before step 1
+//   tensor_dump.cpp       --dump-tensors
 //   layout/               what a layout needs, planned without ranks; --plan auto
 //   profile/              --profile-ops
 #include "trireme/train/trainer.h"
 
 #include <algorithm>
+#include <cmath>
+#include <deque>
+#include <numeric>
+#include <set>
+
+#include <fmt/format.h>
 
 #include "trireme/comm/agree.h"
+#include "trireme/job/run.h"
 #include "trireme/plan/training_spec.h"
 
 #include "runtime/comm/page_of.h"
+#include "runtime/core/process/terminal.h"
+#include "runtime/core/seconds_since.h"
+#include "runtime/core/show_bytes.h"
 #include "runtime/graph/trace_warnings.h"
+#include "runtime/job/gemm_peak.h"
+#include "runtime/optim/gradient_reducer.h"
 #include "runtime/options/left_out_samples.h"
 #include "runtime/plan/frozen.h"
+#include "runtime/plan/planned_training.h"
 #include "runtime/train/layout/layout_report.h"
 #include "runtime/train/memory_check.h"
 #include "runtime/train/tensor_dump.h"
 #include "runtime/train/trainer_agreement.h"
 #include "runtime/train/trainer_state.h"
-#include "runtime/train/warm_up.h"
+
+namespace trireme::train {
+namespace {
+
+// Makes NCCL allocate its memory before the plan is compared with what is free.
+
+/// Collective. Runs each operation of training once in each group of GPUs, on temporary memory: the
+/// axes, the world and `ties`. Does nothing on CPUs and for one rank. Throws: JobError when a GPU
+/// has no memory for that; Error of a group.
+void warm_up_groups(const Context& context, const PlannedTraining& plan, const TieGroups& ties);
+
+// NCCL (from 2.22 on) connects the ranks of a group when they first need it, not when the group is
+// made, and takes buffers from the GPU for that: tens to hundreds of MiB a group. Without this that
+// would be in step 1, when the arena has what was free. What it connects depends on the algorithm,
+// which NCCL chooses by operation and size: hence all that a group runs, from a few bytes to the
+// largest message of training. The order is the same on all ranks and each waits for one operation
+// before the next one, so that groups that share ranks cannot wait for each other.
+
+constexpr Index smallest = 8, factor = 64;
+constexpr Index largest = Index{128} << 20;  // above, NCCL's choice stays the same
+constexpr double seconds_worth_a_line = 5;
+
+/// Operations on bytes whose content does not matter.
+class Groups {
+ public:
+  Groups(Stream& stream, Buffer memory) : stream_(stream), memory_(std::move(memory)) {}
+
+  void all_reduce(Communicator& group) {
+    for_each_size([&](Index bytes) {
+      group.all_reduce(floats(0, bytes / float_bytes), Reduction::sum, stream_);
+    });
+  }
+  /// In place, as training does. `shares`: of the ranks of the group; empty: equal.
+  void reduce_scatter(Communicator& group, const std::vector<Index>& shares = {}) {
+    for_each_size([&](Index bytes) {
+      const Divided message = divide(bytes, group, shares);
+      group.reduce_scatter(message.all, message.mine, Reduction::sum, stream_, message.parts);
+    });
+  }
+  void all_gather(Communicator& group, const std::vector<Index>& shares = {}) {
+    for_each_size([&](Index bytes) {
+      const Divided message = divide(bytes, group, shares);
+      group.all_gather(message.mine, message.all, stream_, message.parts);
+    });
+  }
+  void all_reduce_scalar(Communicator& group) {
+    group.all_reduce({memory_.data(), 1, DType::f64}, Reduction::sum, stream_);
+  }
+  /// Each sends to its `peers` and receives from them, all at once.
+  void exchange(Communicator& group, const std::set<int>& peers) {
+    require(peers.size() <= 2, "a stage in a row or ring has ", peers.size(), " neighbours");
+    for_each_size([&](Index bytes) {
+      // Each neighbour has a quarter to send from, and one to receive in.
+      const Index part = std::max<Index>(bytes / 4, 1);
+      std::vector<Message> sends, receives;
+      std::byte* at = memory_.data();
+      for (const int peer : peers) {
+        sends.push_back({peer, at, part});
+        receives.push_back({peer, at + part, part});
+        at += 2 * part;
+      }
+      group.exchange(sends, receives, stream_);
+    });
+  }
+
+ private:
+  static constexpr Index float_bytes = sizeof(float);
+  /// A message, and the part of this rank.
+  struct Divided {
+    Elements all, mine;
+    Parts parts;
+  };
+  Divided divide(Index bytes, const Communicator& group, const std::vector<Index>& shares) {
+    const Index elements = bytes / float_bytes, rank = group.rank();
+    if (shares.empty()) {
+      const Index part = std::max<Index>(elements / group.size(), 1);
+      return {floats(0, part * group.size()), floats(part * rank, part), {}};
+    }
+    std::vector<Index>& parts = parts_.emplace_back();
+    const Index sum = std::accumulate(shares.begin(), shares.end(), Index{0});
+    for (const Index share : shares) parts.push_back(elements * share / sum);
+    const auto mine = parts.begin() + rank;
+    const Index before = std::accumulate(parts.begin(), mine, Index{0});
+    return {floats(0, std::accumulate(mine, parts.end(), before)), floats(before, *mine), {parts}};
+  }
+  Elements floats(Index begin, Index count) {
+    return {memory_.data() + begin * float_bytes, count, DType::f32};
+  }
+  template <class F>
+  void for_each_size(F f) {
+    for (Index bytes = smallest; bytes < memory_.bytes(); bytes *= factor) f(bytes);
+    f(memory_.bytes());
+  }
+
+  Stream& stream_;
+  Buffer memory_;
+  std::deque<std::vector<Index>> parts_;  // operations that are queued may read them
+};
+
+/// Collective. Bytes of the largest message of any rank, or what fits into memory.
+Index message_bytes(const Context& context, const PlannedTraining& plan) {
+  const Host& host = context.host();
+  Index most = plan.memory_need().activations;  // no activation is larger
+  for (const Bucket& bucket : plan.flat.all_buckets())
+    most = std::max(most, bucket.range.count * size_bytes(DType::f32));
+  constexpr Index share = 8;  // of what is free: NCCL needs the rest
+  Index available = context.device().free_bytes() / (share * context.options().ranks_per_gpu);
+  host.all_reduce({&most, 1, DType::i64}, Reduction::max);
+  host.all_reduce({&available, 1, DType::i64}, Reduction::min);
+  const Index least = smallest * context.mesh().shape().size();  // a part for each rank
+  return std::max(std::min({most, largest, available}) / least, Index{1}) * least;
+}
+
+/// Stages that this one exchanges messages with in training, and so in any other pass.
+std::set<int> neighbours(const StageProgram& program) {
+  std::set<int> peers;
+  for (const Exchange& exchange : program.exchanges)
+    for (const auto* hops : {&exchange.sends, &exchange.receives})
+      for (const Hop& hop : *hops) peers.insert(hop.peer);
+  return peers;
+}
+
+/// Shares of data ranks in messages; empty: equal. There are equal parts beside unequal ones: of
+/// buckets of a few lines, and the hashes of --check-replicas.
+std::vector<std::vector<Index>> cuts_of(const FlatLayout& flat) {
+  std::vector<std::vector<Index>> cuts(1);
+  if (const std::vector<Index>& shares = flat.options().shares; !shares.empty())
+    cuts.push_back(shares);
+  return cuts;
+}
+
+void run_all(const Context& context, const PlannedTraining& plan, const TieGroups& ties,
+             Groups& groups) {
+  Mesh& mesh = context.mesh();
+  const Options& o = context.options();
+  groups.all_reduce_scalar(mesh.world());  // the gradients' norm
+  if (Communicator& tensor = mesh.axis(Axis::tensor); tensor.size() > 1) {
+    groups.all_reduce(tensor);
+    groups.all_gather(tensor);
+    groups.reduce_scatter(tensor);
+  }
+  if (Communicator& data = mesh.axis(Axis::data); data.size() > 1) {
+    const bool loads = !o.checkpoint.load.empty() || !o.checkpoint.load_hf.empty();
+    if (plan.spec.trains && !o.use_distributed_optimizer) groups.all_reduce(data);
+    for (const std::vector<Index>& shares : cuts_of(plan.flat)) {
+      if (plan.spec.trains && o.use_distributed_optimizer) groups.reduce_scatter(data, shares);
+      if (o.use_distributed_optimizer || loads) groups.all_gather(data, shares);
+    }
+  }
+  if (Communicator& pipeline = mesh.axis(Axis::pipeline); pipeline.size() > 1)
+    groups.exchange(pipeline, neighbours(plan.train.program()));
+  for (const auto& tie : ties)
+    if (tie != nullptr && tie->size() > 1) groups.all_reduce(*tie);
+}
+
+void warm_up_groups(const Context& context, const PlannedTraining& plan, const TieGroups& ties) {
+  Mesh& mesh = context.mesh();
+  Stream& stream = context.stream();
+  if (stream.device().kind() == DeviceKind::cpu || mesh.shape().size() == 1) return;
+  const double start = steady_seconds();
+  const Index bytes = message_bytes(context, plan);
+  Buffer memory;
+  agree_or_stop(context.host(), [&] { memory = stream.device().allocate(bytes); });
+  const Index free = stream.device().free_bytes();
+  try {
+    Groups groups(stream, std::move(memory));
+    run_all(context, plan, ties, groups);
+    stream.synchronize();
+  } catch (const Error& error) {  // on a full GPU NCCL's own words say nothing of memory
+    throw Error(str("ranks cannot be connected, with ", show_bytes(free), " free on GPU ",
+                    stream.device().index(), ": ", error.what()));
+  }
+  context.host().world().barrier();  // ranks of one GPU: all have freed what they had
+  const double took = seconds_since(start);
+  if (took > seconds_worth_a_line)
+    context.log().info(
+        fmt::format("collectives: connected the ranks of all groups in {:.0f} s", took));
+}
+
+}  // namespace
+}  // namespace trireme::train
 
 namespace trireme {
 
@@ -216,5 +409,257 @@ void Trainer::compare_with(const StepPrediction& predicted) {
 }
 
 Index Trainer::steps_done() const { return state_->progress.step; }
+
+}  // namespace trireme
+
+namespace trireme {
+
+// The loop around steps. At a step boundary all ranks
+// make the same decisions, from the step's number and from what they agreed on with its loss:
+// whether to save, and whether to stop.
+
+using namespace train;
+
+namespace {
+
+double sum_over_ranks(const Host& host, double value) {
+  host.all_reduce({&value, 1, DType::f64}, Reduction::sum);
+  return value;
+}
+
+/// Collective.
+ReporterOptions reporter_options(const Context& context, const PlannedTraining& plan) {
+  const Options& o = context.options();
+  const Host& host = context.host();
+  given_gemm_rate(host);  // what is wrong there is said before the first step
+  ReporterOptions reports;
+  reports.train_iters = o.train_iters;
+  reports.log_interval = o.log_interval;
+  if (host.rank() == 0 && o.log_level != LogLevel::quiet) reports.columns = terminal_columns;
+  reports.flops_per_step = sum_over_ranks(
+      host, plan.train.model().flops() * static_cast<double>(context.micro_batches()));
+  return reports;
+}
+
+/// Collective. After the first step, so that a job that is started again trains sooner.
+void begin_reports(Reporter& reporter, const Context& context, int node_ranks,
+                   double flops_per_step) {
+  const double peak = gemm_peak_of_all_ranks(context, node_ranks);
+  context.log().info(str("GEMM peak of all ranks together, ", name(context.options().compute()),
+                         ": ", std::round(peak / 1e8) / 10, " GFLOP/s; ",
+                         std::round(flops_per_step / 1e7) / 100, " GFLOP a step"));
+  reporter.begin(peak);
+}
+
+/// Collective. Only rank 0 has a file. A job that resumes removes the lines of steps that it
+/// repeats.
+std::unique_ptr<MetricsFile> open_metrics(const Context& context, Index step) {
+  const Options& o = context.options();
+  const bool resumes = !o.checkpoint.load.empty() && !o.checkpoint.finetune;
+  std::unique_ptr<MetricsFile> file;
+  Index removed = 0;
+  Problems problems;
+  problems.collect([&] {
+    file = std::make_unique<MetricsFile>(context.mesh().rank() == 0 ? o.metrics : "");
+    if (resumes) removed = file->go_back_to(step);
+  });
+  agree_on(context.host(), problems);
+  if (removed > 0)
+    context.log().info(str("--metrics ", o.metrics, ": ", removed, " lines after step ", step,
+                           " are removed; these steps are done again"));
+  return file;
+}
+
+/// The message for all ranks when the last saves failed; empty when the last one succeeded.
+std::string failed_saves(const Checkpointer& checkpointer) {
+  const Index failures = checkpointer.failures(), committed = checkpointer.last_committed();
+  if (failures == 0) return "";
+  return str(failures == 1 ? "the last save" : str("the last ", failures, " saves"),
+             " failed: ", checkpointer.last_failure(),
+             committed < 0 ? "; this job has no checkpoint"
+                           : str("; the newest checkpoint is that of step ", committed));
+}
+
+/// "; the newest checkpoint is ...": where to begin again.
+std::string where_to_go_back(const std::string& directory, Index newest, Index last_update,
+                             const std::string& failed) {
+  if (!failed.empty()) return "; " + failed;
+  if (newest < 0) return "; this job has no checkpoint";
+  if (newest < last_update)
+    return str("; go back to the newest checkpoint, that of step ", newest, ", with --load ",
+               directory, " and, for example, a smaller --lr");
+  return str(
+      "; the newest checkpoint is that of the same step and leads here again; go back to an "
+      "older one with --load ",
+      directory, " --ckpt-step N");
+}
+
+/// What is saved when all have agreed to stop.
+std::string describe_saved(Index step, Index last_update) {
+  if (last_update == step) return "which is saved";
+  return str("and step ", last_update, ", the last with an update, is saved");
+}
+
+/// All ranks have the same loss: one says so. `first`, `last`: the samples of these steps.
+void warn_of_loss_spike(const Log& log, const StepMetrics& metrics, Index first, Index last) {
+  if (log.rank() != 0) return;
+  log.warning(str("loss spike: for ", LossSpikes::steps, " steps, to step ", metrics.step,
+                  " with loss ", metrics.loss, ", the loss lies more than ", LossSpikes::deviations,
+                  " median absolute deviations above the median of the last ", LossSpikes::window,
+                  "; their samples are ", first, '-', last));
+}
+
+std::string why_stopped(const Context& context) {
+  const std::string_view reason = context.stop_reason();
+  return std::string(reason.empty() ? "another rank was asked to stop" : reason);
+}
+
+}  // namespace
+
+void Trainer::State::announce_stop(Index last_step) {
+  if (!stop_announced)
+    context.log().info(str(why_stopped(context), ": stopping after step ", last_step,
+                           "; the newest state will be saved"));
+  stop_announced = true;
+}
+
+Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* validation) {
+  const Options& o = context.options();
+  if (!o.profile_ops.empty() && progress.step >= o.profile_step)
+    context.log().info(str("--profile-ops ", o.profile_ops, ": nothing is profiled: step ",
+                           o.profile_step, " of --profile-step is done already"));
+  const ReporterOptions reports = reporter_options(context, plan);
+  Reporter reporter(context.log(), reports);
+  const std::unique_ptr<MetricsFile> file = open_metrics(context, progress.step);
+  LossSpikes spikes;
+  bool save_due = false, snapshot_due = false, reported = false;
+  for (;;) {
+    running_step = progress.step + 1;
+    announce_stop_if_asked();
+    StepMetrics metrics = step(train);
+    running_step = 0;
+    if (!reported) begin_reports(reporter, context, node_ranks, reports.flops_per_step);
+    reported = true;
+    const bool last = metrics.step == o.train_iters;
+    const bool diverged = metrics.skipped_in_row >= o.max_skipped;
+    const bool evaluates = !diverged && !agreed.stop && validation != nullptr &&
+                           o.eval_interval > 0 && (metrics.step % o.eval_interval == 0 || last);
+    metrics.loss_spike = spikes.add(metrics.loss);
+    if (metrics.loss_spike)
+      warn_of_loss_spike(context.log(), metrics,
+                         left_out.at(progress.samples - LossSpikes::steps * o.global_batch_size),
+                         left_out.at(progress.samples - 1));
+    if (evaluates) metrics.valid_loss = run_evaluation(*validation, o.eval_iters, true, false);
+    if (metrics.valid_loss) {
+      metrics.valid_bits_per_byte =
+          bits_per_byte(*metrics.valid_loss, validation->bytes_per_target());
+      metrics.valid_metrics = evaluation_metrics;
+    }
+    reporter.step(metrics);
+    file->append(metrics);
+    if (comparison) comparison->add(context, metrics.step_ms);
+    if (diverged) return End::diverged;
+    if (agreed.stop) {
+      announce_stop(metrics.step);
+      return End::stopped;
+    }
+    if (last) return End::finished;
+    if (!checkpointer) continue;
+    snapshot_due = snapshot_due || checkpointer->snapshot_due(metrics.step);
+    if (snapshot_due && !metrics.skipped) {
+      compare_replicas();
+      checkpointer->save_snapshot(last_update);
+      snapshot_due = false;
+    }
+    save_due = save_due || agreed.save || checkpointer->due(metrics.step);
+    if (save_due && !metrics.skipped) {
+      save(train);
+      save_due = false;
+    } else {
+      checkpointer->poll();
+    }
+  }
+}
+
+void Trainer::State::save(const DataSource& train) {
+  if (!context.options().checkpoint.save.empty()) compare_replicas();
+  const bool compared = replicas.last_clean() == progress.step,
+             twice = verification.last_clean() == progress.step;
+  checkpointer->save(last_update, train,
+                     compared && twice ? "replicas, step"
+                     : compared        ? "replicas"
+                     : twice           ? "step"
+                                       : "",
+                     verification.last_clean());
+}
+
+void Trainer::State::finish_saves(End end, const DataSource& train) {
+  if (end != End::diverged) save(train);  // unless --save has it already
+  if (progress.step == last_update.step)
+    checkpointer->finish();
+  else
+    checkpointer->wait();
+  checkpointer->end_snapshots(end != End::diverged && is_saved());
+}
+
+std::string Trainer::State::describe_divergence(const std::string& failed) const {
+  const Index skipped = progress.step - last_update.step;
+  return str("stopped after step ", progress.step, ": the gradients of the last ",
+             skipped == 1 ? "step" : str(skipped, " steps"), " were not finite (--max-skipped ",
+             context.options().max_skipped, "); ",
+             last_update.step == 0 ? "no step has made an update"
+                                   : str("the last update was that of step ", last_update.step),
+             where_to_go_back(context.options().checkpoint.save,
+                              checkpointer ? checkpointer->last_committed() : -1, last_update.step,
+                              failed));
+}
+
+void Trainer::State::stop_after_training() const {
+  if (!plan.spec.trains) {
+    context.log().info(why_stopped(context) + ": stopped before the end; nothing was changed");
+    throw Stopped();
+  }
+  context.log().info(why_stopped(context) +
+                     ": stopped after training, whose end is saved; start again with --load " +
+                     context.options().checkpoint.save + " to do what follows it");
+  throw Stopped();
+}
+
+void Trainer::fit(DataSource& train, DataSource* validation) {
+  State& s = *state_;
+  const State::Call call(s);
+  const Options& o = s.context.options();
+  const Log& log = s.context.log();
+  agree_on_data(s.context.host(), validation, "validation data");
+  resume(train);
+
+  State::End end = State::End::finished;
+  if (s.progress.step < o.train_iters)
+    end = s.run_steps(train, validation);
+  else
+    log.info(o.train_iters == 0
+                 ? str("nothing is trained: --train-iters 0")
+                 : str("nothing is left to train: step ", s.progress.step,
+                       " is done, and --train-iters counts from the first step of the run to ",
+                       o.train_iters));
+  std::string failed;
+  if (s.checkpointer) {
+    s.page.enter(observe::Phase::save_wait);
+    s.finish_saves(end, train);
+    failed = failed_saves(*s.checkpointer);
+  }
+  if (end == State::End::diverged)
+    throw JobError(s.describe_divergence(failed), ExitCode::diverged);
+  if (end == State::End::stopped) {
+    const std::string stopped =
+        str(why_stopped(s.context), ": stopped after step ", s.progress.step);
+    if (!failed.empty()) throw JobError(stopped + ", but " + failed);
+    log.info(stopped + ", " + describe_saved(s.progress.step, s.last_update.step) +
+             "; start again with --load " + o.checkpoint.save + " to resume");
+    throw Stopped();
+  }
+  dump_parameters(s.bound.flat, s.context);
+  if (!failed.empty()) throw JobError("training is finished, but " + failed);
+}
 
 }  // namespace trireme

@@ -14,7 +14,7 @@
 #include "runtime/train/numerics/loss_spikes.h"
 #include "runtime/train/numerics/replica_checks.h"
 #include "runtime/train/numerics/step_verification.h"
-#include "runtime/train/profile/training_profile.h"
+#include "runtime/train/profile/profile_report.h"
 #include "runtime/train/votes.h"
 
 namespace trireme {

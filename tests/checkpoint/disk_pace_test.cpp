@@ -1,7 +1,7 @@
 // The pace of copies to disks.
-#include "runtime/checkpoint/memory/disk_pace.h"
-
 #include <gtest/gtest.h>
+
+#include "runtime/checkpoint/memory/local_copies.h"
 
 namespace trireme::checkpoint {
 namespace {

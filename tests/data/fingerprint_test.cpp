@@ -1,12 +1,11 @@
 // Corpora of the same size are distinguished by a hash of some of their tokens.
-#include "runtime/data/fingerprint.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "trireme/core/error.h"
 #include "trireme/data/token_source.h"
 
+#include "runtime/data/part_content.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme::data {

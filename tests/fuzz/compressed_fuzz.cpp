@@ -6,7 +6,7 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/data/prepare/decompress.h"
+#include "runtime/data/prepare/input_file.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme::data {

@@ -1,10 +1,10 @@
 // Offsets are first fit, however many buffers there are.
-#include "runtime/graph/plan/offsets.h"
-
 #include <algorithm>
 #include <random>
 
 #include <gtest/gtest.h>
+
+#include "runtime/graph/plan/lifetimes.h"
 
 namespace trireme::graph {
 namespace {

@@ -32,7 +32,6 @@ const std::map<std::string, std::string>& makers_of_files() {
       {"runtime/core/process/private_directory.cpp", "directories in /tmp and /dev/shm"},
       {"runtime/store/file.h", "the calls of the operating system"},
       {"runtime/store/file.cpp", "the calls of the operating system"},
-      {"runtime/store/paths.cpp", "the calls of the operating system"},
       {"runtime/data/token_writer.cpp", "PREFIX.bin, .idx, .json: check_token_outputs()"},
       // In a directory of --save, which belongs to the run.
       {"runtime/checkpoint/checkpointer.cpp", "the directory, checked by the options"},
@@ -45,7 +44,7 @@ const std::map<std::string, std::string>& makers_of_files() {
       {"runtime/store/steps.cpp", "steps"},
       {"runtime/store/tiers/time_line.cpp", "RUN/time-line.json, by the holder of the lock"},
       {"runtime/store/write/snapshot.cpp", "files of steps"},
-      {"runtime/train/numerics/replica_file.cpp", "RUN/replicas.jsonl"},
+      {"runtime/train/numerics/replica_checks.cpp", "RUN/replicas.jsonl"},
       {"runtime/observe/gpu_health/health_report.cpp", "RUN/supervisor"},
       {"launch/supervisor/machine/core_files.cpp", "RUN/supervisor"},
       {"launch/supervisor/machine/faults.cpp", "RUN/supervisor"},

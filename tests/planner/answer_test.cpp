@@ -6,7 +6,6 @@
 
 #include "runtime/planner/report/figures_text.h"
 #include "runtime/planner/report/report.h"
-#include "runtime/planner/report/report_json.h"
 #include "runtime/planner/report/table.h"
 #include "tests/planner/task.h"
 #include "tests/support/as_one_line.h"

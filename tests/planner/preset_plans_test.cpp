@@ -1,5 +1,4 @@
 // What can be trained on a cluster: presets with the time and cost of their training.
-#include "runtime/planner/search/preset_plans.h"
 
 #include <algorithm>
 

@@ -9,7 +9,7 @@
 
 #include "runtime/core/at.h"
 #include "runtime/planner/unequal/families.h"
-#include "runtime/planner/unequal/hosts.h"
+#include "runtime/planner/unequal/unequal_answer.h"
 #include "runtime/planner/unequal/unequal_search.h"
 #include "tests/planner/task.h"
 

@@ -19,7 +19,6 @@
 #include "trireme/core/error.h"
 
 #include "runtime/store/file.h"
-#include "runtime/store/lease/lease_holder.h"
 #include "runtime/store/lease/lock_file.h"
 #include "runtime/store/steps.h"
 #include "tests/support/message_of.h"

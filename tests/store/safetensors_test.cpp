@@ -15,7 +15,6 @@
 #include "trireme/core/error.h"
 
 #include "runtime/store/safetensors/reader.h"
-#include "runtime/store/safetensors/sample.h"
 #include "runtime/store/safetensors/writer.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/toy_safetensors.h"

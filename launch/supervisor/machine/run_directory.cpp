@@ -25,7 +25,6 @@
 #include "runtime/store/file.h"
 #include "runtime/store/inspect/inspect.h"
 #include "runtime/store/lease/lease.h"
-#include "runtime/store/lease/lease_holder.h"
 #include "runtime/store/lease/lock_file.h"
 #include "runtime/store/steps.h"
 #include "runtime/store/tiers/time_line.h"

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "runtime/checkpoint/memory/disk_pace.h"
 #include "runtime/checkpoint/memory/votes.h"
 #include "runtime/checkpoint/storage_wait.h"
 #include "runtime/comm/page_of.h"

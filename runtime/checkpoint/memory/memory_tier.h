@@ -19,7 +19,6 @@
 
 #include "runtime/checkpoint/memory/found_slots.h"
 #include "runtime/checkpoint/memory/local_copies.h"
-#include "runtime/checkpoint/memory/lost_pieces.h"
 #include "runtime/checkpoint/memory/partner_copies.h"
 #include "runtime/checkpoint/memory/piece_places.h"
 #include "runtime/checkpoint/tensors.h"

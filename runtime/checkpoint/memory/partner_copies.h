@@ -11,7 +11,6 @@
 
 #include "trireme/job/run.h"
 
-#include "runtime/checkpoint/memory/lost_pieces.h"
 #include "runtime/checkpoint/memory/piece_places.h"
 #include "runtime/checkpoint/memory/slot_transfer.h"
 #include "runtime/core/process/host_name.h"

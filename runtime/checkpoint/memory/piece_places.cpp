@@ -1,6 +1,10 @@
 #include "runtime/checkpoint/memory/piece_places.h"
 
 #include <algorithm>
+#include <vector>
+
+#include "trireme/comm/agree.h"
+#include "trireme/core/error.h"
 
 namespace trireme::checkpoint {
 namespace {
@@ -60,6 +64,24 @@ std::optional<SnapshotStep> PiecePlaces::newest_at(PieceAt place, Index last) co
   for (auto each = steps_.rbegin(); each != steps_.rend(); ++each)
     if (each->first.step <= last && all_have(each->second, bit(place))) return each->first;
   return std::nullopt;
+}
+
+LostPieces LostPieces::of_all(const Host& host) const {
+  std::vector<std::string> mine;
+  for (const auto& [rank, why] : reasons_) mine.push_back(str(rank, ' ', why));
+  LostPieces all;
+  for (const std::vector<std::string>& noticed : gather_lists(host, mine))
+    for (const std::string& line : noticed)
+      all.add(std::stoi(line), line.substr(line.find(' ') + 1));
+  return all;
+}
+
+std::string LostPieces::text() const {
+  if (empty()) return "";
+  const auto& [rank, why] = *reasons_.begin();
+  const std::size_t more = reasons_.size() - 1;
+  return str("rank ", rank, ": ", why,
+             more == 0 ? "" : str(" (and of ", more, more == 1 ? " more rank)" : " more ranks)"));
 }
 
 }  // namespace trireme::checkpoint

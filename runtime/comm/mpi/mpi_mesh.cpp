@@ -1,13 +1,110 @@
 #include "runtime/comm/mpi/mpi_mesh.h"
 
 #include <algorithm>
+#include <ctime>
 #include <new>
+#include <utility>
 
-#include "runtime/comm/mpi/mpi_messages.h"
+#include "runtime/comm/messages.h"
+#include "runtime/comm/mpi/mpi_calls.h"
 #include "runtime/comm/node/host_communicator.h"
 
 namespace trireme::comm {
 namespace {
+
+/// Messages over MPI point-to-point calls.
+class MpiMessages final : public Messages {
+ public:
+  /// `comm` has the ranks of the group, in their order.
+  explicit MpiMessages(MpiComm comm) : comm_(std::move(comm)) {}
+  std::unique_ptr<MessageBatch> make_batch(Channel channel) override;
+
+ private:
+  MpiComm comm_;
+};
+
+constexpr Index largest_message = Index{1} << 30;  // MPI counts are int
+
+class MpiBatch final : public MessageBatch {
+ public:
+  MpiBatch(MPI_Comm comm, Channel channel) : comm_(comm), tag_(static_cast<int>(channel)) {
+    open_.reserve(16);
+  }
+  ~MpiBatch() override {  // not empty only after a failure
+    for (Entry& entry : open_) {
+      if (entry.request == MPI_REQUEST_NULL) continue;
+      if (entry.direction == Direction::receive) MPI_Cancel(&entry.request);
+      MPI_Request_free(&entry.request);
+    }
+  }
+
+  void receive(int peer, void* data, Index bytes) override {
+    each_part(peer, static_cast<std::byte*>(data), bytes, Direction::receive);
+  }
+  void send(int peer, const void* data, Index bytes) override {
+    each_part(peer, const_cast<std::byte*>(static_cast<const std::byte*>(data)), bytes,
+              Direction::send);
+  }
+
+  bool poll() override {
+    for (Entry& entry : open_)
+      if (entry.request != MPI_REQUEST_NULL) test(entry);
+    std::erase_if(open_, [](const Entry& entry) { return entry.request == MPI_REQUEST_NULL; });
+    return open_.empty();
+  }
+  int waits_for() const override { return open_.empty() ? -1 : open_.front().peer; }
+
+ private:
+  enum class Direction { send, receive };
+  struct Entry {
+    int peer = 0;
+    int bytes = 0;
+    Direction direction = Direction::send;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+
+  void each_part(int peer, std::byte* data, Index bytes, Direction direction) {
+    do {
+      Entry entry{peer, static_cast<int>(std::min(bytes, largest_message)), direction,
+                  MPI_REQUEST_NULL};
+      if (direction == Direction::send)
+        check(MPI_Isend(data, entry.bytes, MPI_BYTE, peer, tag_, comm_, &entry.request),
+              "MPI_Isend");
+      else
+        check(MPI_Irecv(data, entry.bytes, MPI_BYTE, peer, tag_, comm_, &entry.request),
+              "MPI_Irecv");
+      open_.push_back(entry);
+      data += entry.bytes;
+      bytes -= entry.bytes;
+    } while (bytes > 0);
+  }
+
+  /// Sets the request to null when the message has passed, or failed.
+  static void test(Entry& entry) {
+    int done = 0;
+    MPI_Status status;
+    try {
+      const int code = MPI_Test(&entry.request, &done, &status);
+      if (code != MPI_SUCCESS) entry.request = MPI_REQUEST_NULL;
+      check(code, "MPI_Test");
+      if (!done || entry.direction == Direction::send) return;
+      int received = 0;
+      check(MPI_Get_count(&status, MPI_BYTE, &received), "MPI_Get_count");
+      require(received == entry.bytes, "a message of ", received, " bytes meets a receive of ",
+              entry.bytes);
+    } catch (const Error& error) {
+      throw Error(str("with rank ", entry.peer, ": ", error.what()));
+    }
+  }
+
+  MPI_Comm comm_;
+  int tag_;
+  std::vector<Entry> open_;
+};
+
+std::unique_ptr<MessageBatch> MpiMessages::make_batch(Channel channel) {
+  return std::make_unique<MpiBatch>(comm_.get(), channel);
+}
 
 /// Runs `work`; the message when it failed, else nothing.
 template <class F>
@@ -197,6 +294,76 @@ Buffer MpiMesh::allocate(Index bytes) {
 void MpiMesh::abort(int code) {
   MPI_Abort(job_.world.get(), code);
   std::_Exit(code);
+}
+
+// Questions and answers are messages without content. A rank enters the last barrier when all of
+// its questions have been answered: when the barrier is complete, no message is in flight.
+
+namespace {
+
+constexpr int question_tag = 1, answer_tag = 2;
+
+void sleep_us(long us) {
+  const timespec time{0, us * 1000};
+  ::nanosleep(&time, nullptr);
+}
+
+}  // namespace
+
+JobEnd::JobEnd(MpiComm world)
+    : world_(std::move(world)), states_(static_cast<std::size_t>(world_.size()), State::unknown) {}
+
+bool JobEnd::has_ended(int rank) {
+  State& state = states_[static_cast<std::size_t>(rank)];
+  if (state == State::unknown) {
+    send(rank, question_tag);
+    state = State::asked;
+    ++open_;
+  }
+  collect();
+  return state == State::ended;
+}
+
+void JobEnd::wait_for_all(observe::StatusPage* page) {
+  MPI_Request barrier = MPI_REQUEST_NULL;
+  bool entered = false;
+  int done = 0;
+  for (long pause_us = 1; !done; pause_us = std::min(2 * pause_us, 1000L)) {
+    answer();
+    collect();
+    if (!entered && open_ == 0) {
+      check(MPI_Ibarrier(world_.get(), &barrier), "MPI_Ibarrier");
+      entered = true;
+    }
+    if (entered) check(MPI_Test(&barrier, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (page != nullptr) page->heartbeat();
+    if (!done) sleep_us(pause_us);
+  }
+}
+
+void JobEnd::answer() {
+  for (int rank; (rank = receive(question_tag)) >= 0;) send(rank, answer_tag);
+}
+
+void JobEnd::collect() {
+  for (int rank; (rank = receive(answer_tag)) >= 0; --open_)
+    states_[static_cast<std::size_t>(rank)] = State::ended;
+}
+
+int JobEnd::receive(int tag) const {
+  int found = 0;
+  MPI_Status status;
+  check(MPI_Iprobe(MPI_ANY_SOURCE, tag, world_.get(), &found, &status), "MPI_Iprobe");
+  if (!found) return -1;
+  check(MPI_Recv(nullptr, 0, MPI_BYTE, status.MPI_SOURCE, tag, world_.get(), MPI_STATUS_IGNORE),
+        "MPI_Recv");
+  return status.MPI_SOURCE;
+}
+
+void JobEnd::send(int rank, int tag) const {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Isend(nullptr, 0, MPI_BYTE, rank, tag, world_.get(), &request), "MPI_Isend");
+  check(MPI_Request_free(&request), "MPI_Request_free");
 }
 
 }  // namespace trireme::comm

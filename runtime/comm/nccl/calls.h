@@ -5,12 +5,14 @@
 #include <memory>
 #include <source_location>
 #include <type_traits>
+#include <utility>
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
 #include "trireme/core/device.h"
 #include "trireme/core/error.h"
+#include "trireme/core/function_ref.h"
 
 static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 1), "ncclCommSplit came with NCCL 2.18.1");
 
@@ -78,6 +80,48 @@ class NoStream final : public Stream {
 
  private:
   [[noreturn]] static void refuse() { throw Error("work on a stream that is none"); }
+};
+
+}  // namespace trireme::nccl
+
+namespace trireme::nccl {
+
+// NcclHandle: the owner of one NCCL communicator. Communicators here are non-blocking: a call may
+// return while it is in progress, and the next may follow only when it is done (wait_until_done).
+// So a missing rank causes an error after a time-out instead of a hang.
+
+/// How a host waits for NCCL: `meanwhile` is called in between and may throw.
+struct WaitOptions {
+  double timeout_s;
+  FunctionRef<void()> meanwhile;
+};
+
+/// Waits until the work that a call started on `comm` is done. `result` is what the call returned,
+/// whether or not it says "in progress". Throws: Error that begins with describe() when the work
+/// failed or took too long.
+void wait_until_done(ncclComm_t comm, ncclResult_t result, FunctionRef<std::string()> describe,
+                     const WaitOptions& options);
+
+class NcclHandle {
+ public:
+  NcclHandle() = default;
+  explicit NcclHandle(ncclComm_t comm) : comm_(comm) {}
+  NcclHandle(NcclHandle&& other) noexcept : comm_(std::exchange(other.comm_, nullptr)) {}
+  NcclHandle& operator=(NcclHandle&& other) noexcept {
+    std::swap(comm_, other.comm_);
+    return *this;
+  }
+  ~NcclHandle() { abort(); }
+
+  ncclComm_t get() const { return comm_; }
+  /// Aborts pending operations on this rank only; ranks that wait for this one never complete.
+  void abort() noexcept;
+  /// Collective: waits until all ranks have ended their operations. Throws: Error when that fails,
+  /// or not in time.
+  void finish(const WaitOptions& options);
+
+ private:
+  ncclComm_t comm_ = nullptr;
 };
 
 }  // namespace trireme::nccl

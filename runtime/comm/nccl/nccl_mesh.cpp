@@ -1,15 +1,103 @@
 #include "runtime/comm/nccl/nccl_mesh.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <memory>
 #include <numeric>
 
 #include "trireme/comm/agree.h"
 
-#include "runtime/comm/nccl/one_rank.h"
+#include "runtime/comm/self.h"
 
 namespace trireme::nccl {
 namespace {
+
+/// OneRank: a group of one GPU. Operations are copies on the caller's stream, or nothing; an event
+/// orders the stream that waits behind the one that started, as it would with more ranks.
+class OneRank final : public Communicator {
+ public:
+  OneRank(std::string name, Device& gpu);
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  std::string_view name() const override { return self_.name(); }
+  Ticket start_all_reduce(Elements x, Reduction reduction, Stream& stream) override;
+  Ticket start_reduce_scatter(Elements in, Elements out, Reduction reduction, Stream& stream,
+                              Parts parts) override;
+  Ticket start_all_gather(Elements in, Elements out, Stream& stream, Parts parts) override;
+  Ticket start_broadcast(Elements x, int root, Stream& stream) override;
+  Ticket start_exchange(std::span<const Message> sends, std::span<const Message> receives,
+                        Stream& stream) override;
+  void progress() override {}
+  bool done(Ticket ticket) override;
+  void wait(Ticket ticket, Stream& stream) override;
+  void barrier() override {}
+
+ private:
+  static constexpr std::uint64_t ring = 64;
+  struct Operation {
+    std::unique_ptr<Event> end;
+    const Stream* stream = nullptr;
+  };
+  Ticket end_on(Stream& stream);
+  /// The operation of `ticket`, or the one that has replaced it in the ring. Later work on the same
+  /// stream ends later.
+  const Operation& operation(Ticket ticket) const { return operations_[ticket.sequence % ring]; }
+
+  comm::SelfCommunicator self_;
+  std::array<Operation, ring> operations_;
+  std::uint64_t started_ = 0;
+};
+
+OneRank::OneRank(std::string name, Device& gpu) : self_(std::move(name)) {
+  for (Operation& operation : operations_) operation.end = gpu.make_event();
+}
+
+Ticket OneRank::end_on(Stream& stream) {
+  Operation& operation = operations_[++started_ % ring];
+  // A wait for the earlier operation in this slot will wait for the new end, so the new end must
+  // come after the old one.
+  if (operation.stream != nullptr && operation.stream != &stream) operation.end->make_wait(stream);
+  operation.stream = &stream;
+  operation.end->record(stream);
+  return {started_};
+}
+
+Ticket OneRank::start_all_reduce(Elements x, Reduction reduction, Stream& stream) {
+  self_.start_all_reduce(x, reduction, stream);
+  return end_on(stream);
+}
+
+Ticket OneRank::start_reduce_scatter(Elements in, Elements out, Reduction reduction, Stream& stream,
+                                     Parts parts) {
+  self_.start_reduce_scatter(in, out, reduction, stream, parts);
+  return end_on(stream);
+}
+
+Ticket OneRank::start_all_gather(Elements in, Elements out, Stream& stream, Parts parts) {
+  self_.start_all_gather(in, out, stream, parts);
+  return end_on(stream);
+}
+
+Ticket OneRank::start_broadcast(Elements x, int root, Stream& stream) {
+  self_.start_broadcast(x, root, stream);
+  return end_on(stream);
+}
+
+Ticket OneRank::start_exchange(std::span<const Message> sends, std::span<const Message> receives,
+                               Stream& stream) {
+  self_.start_exchange(sends, receives, stream);
+  return end_on(stream);
+}
+
+bool OneRank::done(Ticket ticket) {
+  return ticket.sequence == 0 || operation(ticket).end->reached();
+}
+
+void OneRank::wait(Ticket ticket, Stream& stream) {
+  if (ticket.sequence == 0 || operation(ticket).stream == &stream) return;
+  operation(ticket).end->make_wait(stream);
+}
 
 /// "2.28.9"
 std::string version() {

@@ -10,7 +10,7 @@
 
 #include "trireme/comm/communicator.h"
 
-#include "runtime/comm/node/peer_memory.h"
+#include "runtime/comm/node/shared_memory.h"
 
 namespace trireme::comm {
 

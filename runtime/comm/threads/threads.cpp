@@ -4,15 +4,181 @@
 // only what allocate() gave, to test the rest).
 #include <atomic>
 #include <condition_variable>
+#include <cstring>
+#include <deque>
 #include <exception>
 #include <map>
 #include <mutex>
 #include <thread>
 #include <tuple>
+#include <vector>
 
+#include "trireme/core/error.h"
+
+#include "runtime/comm/messages.h"
 #include "runtime/comm/node/host_communicator.h"
-#include "runtime/comm/threads/thread_messages.h"
+#include "runtime/comm/progress.h"
 #include "runtime/comm/transport_mesh.h"
+
+namespace trireme::comm {
+namespace {
+
+// Messages between threads. A send waits for its receive: the data is copied when both are there,
+// by whichever side looks first, at any time. So a buffer that is read or written too early shows
+// in tests.
+
+/// The sends and receives of one group that have not met yet. Shared by its members.
+class ThreadMailbox {
+ public:
+  struct PendingMessage {
+    const std::byte* from = nullptr;
+    std::byte* to = nullptr;
+    Index sent_bytes = -1, received_bytes = -1;  // -1: not there yet
+    bool passed = false;
+    bool withdrawn = false;  // one side has gone, after a failure
+  };
+  enum class Side { sender, receiver };
+  using Path = std::tuple<Channel, int, int>;  // channel, sender, receiver
+
+  std::shared_ptr<PendingMessage> send(const Path& path, const std::byte* data, Index bytes);
+  std::shared_ptr<PendingMessage> receive(const Path& path, std::byte* data, Index bytes);
+  /// Copies the message when both sides are there. True when it is done. Throws: Error on the side
+  /// of the receiver, as MPI does, when the sizes differ.
+  bool deliver(PendingMessage& message, Side side);
+  /// Never touches the buffers again.
+  void withdraw(PendingMessage& message);
+
+ private:
+  struct Line {
+    std::deque<std::shared_ptr<PendingMessage>> messages;  // those that lack one side
+  };
+  std::mutex mutex_;
+  std::map<Path, Line> lines_;
+};
+
+class ThreadMessages final : public Messages {
+ public:
+  ThreadMessages(std::shared_ptr<ThreadMailbox> mailbox, int rank, Progress& progress)
+      : mailbox_(std::move(mailbox)), rank_(rank), progress_(progress) {}
+  std::unique_ptr<MessageBatch> make_batch(Channel channel) override;
+
+ private:
+  std::shared_ptr<ThreadMailbox> mailbox_;
+  int rank_;
+  Progress& progress_;
+};
+
+std::shared_ptr<ThreadMailbox::PendingMessage> ThreadMailbox::send(const Path& path,
+                                                                   const std::byte* data,
+                                                                   Index bytes) {
+  const std::lock_guard lock(mutex_);
+  auto& messages = lines_[path].messages;
+  if (messages.empty() || messages.front()->received_bytes < 0) {
+    messages.push_back(std::make_shared<PendingMessage>());
+    messages.back()->from = data;
+    messages.back()->sent_bytes = bytes;
+    return messages.back();
+  }
+  std::shared_ptr<PendingMessage> message = messages.front();
+  messages.pop_front();
+  message->from = data;
+  message->sent_bytes = bytes;
+  return message;
+}
+
+std::shared_ptr<ThreadMailbox::PendingMessage> ThreadMailbox::receive(const Path& path,
+                                                                      std::byte* data,
+                                                                      Index bytes) {
+  const std::lock_guard lock(mutex_);
+  auto& messages = lines_[path].messages;
+  if (messages.empty() || messages.front()->sent_bytes < 0) {
+    messages.push_back(std::make_shared<PendingMessage>());
+    messages.back()->to = data;
+    messages.back()->received_bytes = bytes;
+    return messages.back();
+  }
+  std::shared_ptr<PendingMessage> message = messages.front();
+  messages.pop_front();
+  message->to = data;
+  message->received_bytes = bytes;
+  return message;
+}
+
+bool ThreadMailbox::deliver(PendingMessage& message, Side side) {
+  const std::lock_guard lock(mutex_);
+  if (message.passed) return true;
+  if (message.withdrawn || message.sent_bytes < 0 || message.received_bytes < 0) return false;
+  if (side == Side::sender && message.sent_bytes != message.received_bytes) return false;
+  require(message.sent_bytes == message.received_bytes, "a message of ", message.sent_bytes,
+          " bytes meets a receive of ", message.received_bytes);
+  if (message.sent_bytes > 0)
+    std::memcpy(message.to, message.from, static_cast<std::size_t>(message.sent_bytes));
+  return message.passed = true;
+}
+
+void ThreadMailbox::withdraw(PendingMessage& message) {
+  const std::lock_guard lock(mutex_);
+  message.withdrawn = true;
+}
+
+class ThreadBatch final : public MessageBatch {
+ public:
+  ThreadBatch(ThreadMailbox& mailbox, Channel channel, int rank, Progress& progress)
+      : mailbox_(mailbox), channel_(channel), rank_(rank), progress_(progress) {}
+  ~ThreadBatch() override {
+    for (const Entry& entry : open_) mailbox_.withdraw(*entry.message);
+  }
+
+  void receive(int peer, void* data, Index bytes) override {
+    open_.push_back(
+        {peer, ThreadMailbox::Side::receiver,
+         mailbox_.receive({channel_, peer, rank_}, static_cast<std::byte*>(data), bytes)});
+  }
+  void send(int peer, const void* data, Index bytes) override {
+    open_.push_back(
+        {peer, ThreadMailbox::Side::sender,
+         mailbox_.send({channel_, rank_, peer}, static_cast<const std::byte*>(data), bytes)});
+  }
+  bool poll() override {
+    for (std::size_t i = 0; i < open_.size();)
+      if (passed(open_[i])) {
+        open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(i));
+      } else {
+        ++i;
+      }
+    return open_.empty();
+  }
+  int waits_for() const override { return open_.empty() ? -1 : open_.front().peer; }
+
+ private:
+  struct Entry {
+    int peer;
+    ThreadMailbox::Side side;
+    std::shared_ptr<ThreadMailbox::PendingMessage> message;
+  };
+
+  bool passed(const Entry& entry) {
+    if (progress_.dice(4) == 1) return false;  // hostile: the messages pass in any order
+    try {
+      return mailbox_.deliver(*entry.message, entry.side);
+    } catch (const Error& error) {
+      throw Error(str("with rank ", entry.peer, ": ", error.what()));
+    }
+  }
+
+  ThreadMailbox& mailbox_;
+  Channel channel_;
+  int rank_;
+  Progress& progress_;
+  std::vector<Entry> open_;
+};
+
+std::unique_ptr<MessageBatch> ThreadMessages::make_batch(Channel channel) {
+  return std::make_unique<ThreadBatch>(*mailbox_, channel, rank_, progress_);
+}
+
+}  // namespace
+}  // namespace trireme::comm
 
 namespace trireme {
 namespace comm {

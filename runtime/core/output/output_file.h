@@ -40,4 +40,10 @@ bool is_stream(const std::string& path);
 /// The file that a link at `path` leads to, so that the link stays; else `path`.
 std::string behind_links(const std::string& path);
 
+// Paths of which a user gives the beginning: PREFIX of PREFIX.bin.
+
+/// Why `prefix` can hardly be meant as the beginning of names, as the end of a sentence that begins
+/// with it; "": a file may have that name, as "book" beside "book.bin".
+std::string why_no_prefix(const std::string& prefix);
+
 }  // namespace trireme

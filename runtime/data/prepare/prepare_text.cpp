@@ -7,7 +7,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/json/json_texts.h"
-#include "runtime/core/output/output_prefix.h"
+#include "runtime/core/output/output_file.h"
 #include "runtime/core/process/free_memory.h"
 #include "runtime/core/text/exception_text.h"
 #include "runtime/core/text/one_line.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/data/prepare/decompress.h"
+#include "runtime/data/prepare/input_file.h"
 #include "runtime/data/prepare/prepare_text.h"
 
 namespace trireme::data {

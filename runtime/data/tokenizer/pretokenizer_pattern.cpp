@@ -5,7 +5,7 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/data/unicode/unicode_versions.h"
+#include "runtime/data/unicode/unicode_tables.h"
 #include "runtime/data/unicode/utf8.h"
 
 namespace trireme::data {

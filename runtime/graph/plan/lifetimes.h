@@ -21,4 +21,13 @@ struct Stretch {
 /// after it. What lives across two calls goes to the slot.
 std::vector<Stretch> make_buffers(Program& program, bool share);
 
+/// Offsets of buffers in the two arenas, by first fit.
+struct ArenaBytes {
+  Index slot = 0, scratch = 0;
+};
+
+/// Sets arena and offset of each buffer. With `pack`, buffers whose lifetimes do not meet may
+/// overlap, and scratch goes into holes of the slot where it fits.
+ArenaBytes place_buffers(std::vector<Stretch>& buffers, bool pack);
+
 }  // namespace trireme::graph

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/core/json/json.h"
 #include "runtime/planner/search/answer.h"
 
 namespace trireme::planner {
@@ -34,5 +35,17 @@ std::string why_none_fits(const TrainingTask& task, const Question& question, co
 std::vector<std::pair<std::string, double>> parts_of(const StepTime& time);
 /// The classes of the memory of a rank with their bytes, in a fixed order; those of 0 are left out.
 std::vector<std::pair<std::string, Index>> classes_of(const MemoryNeed& need);
+
+// The answer of `trireme plan --json`.
+
+/// One object: version, profile and its grade, the best layouts and all candidates with every part
+/// of time, bytes by class and rank, and what became of each as a code (Verdict). `explained` and
+/// `command` where there are some. docs/how-to/plan.md explains the members.
+Json to_json(const TrainingTask& task, const Question& question, const Answer& answer);
+
+/// One layout: its times, figures and bytes.
+Json to_json(const TrainingTask& task, const Question& question, const Evaluated& made);
+Json to_json(const Layout& layout);
+Json to_json(const Cluster& cluster);
 
 }  // namespace trireme::planner

@@ -2,14 +2,56 @@
 // exactly.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <tuple>
 #include <vector>
 
+#include "runtime/planner/network.h"
 #include "runtime/planner/search/cluster.h"
-#include "runtime/planner/unequal/block_costs.h"
+#include "runtime/planner/search/training_task.h"
 #include "runtime/planner/unequal/share.h"
 
 namespace trireme::planner {
+
+/// BlockCosts: what the ends of a model (embedding and head) and each of its blocks take, from
+/// plans of the model with one and with two blocks, as all blocks are alike.
+struct ByBlocks {
+  double ends = 0, block = 0;
+};
+
+/// Of a micro-batch, on a rank that holds the whole model.
+struct PassCosts {
+  ByBlocks seconds;
+  ByBlocks slot;  // bytes of a micro-batch in flight
+};
+
+/// Bytes of parameters, gradients and optimizer: what each data rank keeps, and what ZeRO-1 divides
+/// among them.
+struct HeldBytes {
+  ByBlocks kept, shared;
+};
+
+/// Of one type of GPU.
+class BlockCosts {
+ public:
+  BlockCosts(const TrainingTask& task, const Profile& profile, const Network& network);
+
+  /// Throws: Error when the model has no such layout.
+  const PassCosts& pass(const Layout& layout);
+  const HeldBytes& held(int tensor);
+
+ private:
+  using Key = std::tuple<int, Index, RecomputeGranularity, bool, Index>;
+  PassCosts measure(const Layout& layout);
+
+  const TrainingTask& task_;
+  const Profile& profile_;
+  const Network& network_;
+  std::unique_ptr<LayoutPlanner> one_block_, two_blocks_;
+  std::map<Key, PassCosts> pass_;
+  std::map<int, HeldBytes> held_;  // by tensor size
+};
 
 /// A stage of a pipeline, counted from 0.
 struct StagePlace {

@@ -3,14 +3,28 @@
 // Not installed; modules above may include it.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <vector>
 
 #include "runtime/planner/unequal/gpu_type.h"
-#include "runtime/planner/unequal/pack.h"
 #include "runtime/planner/unequal/unequal_plan.h"
 
 namespace trireme::planner {
+
+// pack_mixes: how many replicas of each mix of GPUs to make of a cluster.
+
+/// What a mix uses of each type, and how many micro-batches a second it runs.
+struct Mix {
+  std::vector<int> uses;
+  double rate = 0;
+};
+/// Numbers of replicas of each mix that together use no more than there is: those with the highest
+/// rates, best first, at most `most`. `ideal`: the rate that one of each type adds at best, which
+/// bounds the enumeration.
+std::vector<std::vector<int>> pack_mixes(const std::vector<Mix>& mixes,
+                                         const std::vector<int>& available,
+                                         const std::vector<double>& ideal, std::size_t most);
 
 constexpr int most_stages = 64;
 

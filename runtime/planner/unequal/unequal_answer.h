@@ -8,6 +8,8 @@
 
 #include "runtime/core/json/json.h"
 #include "runtime/planner/search/answer.h"
+#include "runtime/planner/search/cluster.h"
+#include "runtime/planner/unequal/unequal_plan.h"
 #include "runtime/planner/unequal/unequal_search.h"
 
 namespace trireme::planner {
@@ -30,5 +32,21 @@ std::vector<std::string> launch_words(const TrainingTask& task, const Question& 
 std::string report(const TrainingTask& task, const Question& question, const UnequalResult& result);
 /// All of it.
 Json to_json(const TrainingTask& task, const Question& question, const UnequalResult& result);
+
+// Hosts: which ranks of a plan run on which node, for a host file of Open MPI.
+
+/// Consecutive ranks on one node.
+struct HostRun {
+  int group = 0, node = 0;  // counted from 0
+  int ranks = 0;
+};
+/// In the order of ranks: stages, in them pipelines, in them tensor ranks. Each rank is on a node
+/// of its type, which are filled one after the other. Of plans that can be launched.
+std::vector<HostRun> host_runs(const Cluster& cluster, const UnequalPlan& plan);
+
+/// Whether a node's ranks do not follow each other: the host file then has a line for each rank.
+bool needs_line_per_rank(const std::vector<HostRun>& runs);
+/// What the host file has, in words.
+std::string describe_hosts(const Cluster& cluster, const std::vector<HostRun>& runs);
 
 }  // namespace trireme::planner

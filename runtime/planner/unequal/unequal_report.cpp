@@ -9,7 +9,6 @@
 #include "runtime/planner/report/figures_text.h"
 #include "runtime/planner/report/report.h"
 #include "runtime/planner/report/table.h"
-#include "runtime/planner/unequal/hosts.h"
 #include "runtime/planner/unequal/unequal_answer.h"
 #include "runtime/planner/units.h"
 

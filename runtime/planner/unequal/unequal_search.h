@@ -9,9 +9,68 @@
 #include <vector>
 
 #include "runtime/planner/search/search.h"
-#include "runtime/planner/unequal/exact.h"
+#include "runtime/planner/step_time.h"
+#include "runtime/planner/unequal/gpu_type.h"
+#include "runtime/planner/unequal/model_cut.h"
+#include "runtime/planner/unequal/unequal_plan.h"
 
 namespace trireme::planner {
+
+// ExactPlanner: an UnequalPlan by the plans of its ranks. Each kind of pipeline is planned as if
+// all replicas were like it, with as many micro-batches as the one that runs most of them has; of
+// each stage the plan for its own type of GPU is taken. Kinds of pipelines have slices of the
+// optimizer by the speed of their updates and by their memory, where that is better than equal
+// slices.
+
+/// One kind of pipelines of a plan.
+struct KindFacts {
+  StepTime time;
+  std::vector<Index> bytes;  // of each stage: its tightest rank, with context and communicators
+  std::vector<Index> limits;
+  Updaters updates;  // how much of the optimizer one of them may have, and its time for all
+
+  /// Until all micro-batches are done; then sums of gradients that nothing hides, and the update.
+  double busy() const { return time.total - rest(); }
+  double rest() const { return time.data_traffic + time.contention + time.optimizer; }
+  bool fits() const;
+};
+
+struct ExactPlan {
+  UnequalPlan plan;
+  UnequalParts parts;            // of the command line
+  std::vector<KindFacts> kinds;  // in the order of the plan's
+  /// Of a step: the slowest kind until all micro-batches are done, and the longest rest of any.
+  double seconds = 0;
+
+  bool fits() const;
+  /// Of the optimizer, what one rank of a kind has.
+  double slice(std::size_t kind) const;
+};
+
+class ExactPlanner {
+ public:
+  ExactPlanner(const TrainingTask& task, std::vector<GpuType>& types, ModelCut& cut)
+      : task_(task), types_(types), cut_(cut) {}
+
+  /// Throws: Error when the model cannot be cut so.
+  ExactPlan plan(const UnequalPlan& plan);
+  /// Of a step with shares that are as equal as the number of micro-batches allows.
+  double seconds_of_equal_shares(const UnequalPlan& plan);
+  /// Why train_gpt would refuse it; empty: it would train.
+  std::string problem_of(const UnequalPlan& plan);
+
+ private:
+  ExactPlan plan_with(const UnequalPlan& plan, const DataShares& optimizer);
+  KindFacts facts_of(const UnequalPlan& plan, std::size_t kind, Index micro_batches,
+                     const DataShares& optimizer = {});
+  Network network_of(const UnequalPlan& plan, const PipelineKind& kind) const;
+  ExactPlan put_together(const UnequalPlan& plan, std::vector<KindFacts> kinds,
+                         const DataShares& optimizer = {});
+
+  const TrainingTask& task_;
+  std::vector<GpuType>& types_;
+  ModelCut& cut_;
+};
 
 /// A plan that fits: of several types, or the best layout of one group alone.
 struct Choice {

@@ -12,7 +12,7 @@
 #include "trireme/core/buffer.h"
 #include "trireme/core/error.h"
 
-#include "runtime/core/dtype/visit.h"
+#include "runtime/core/visit_dtype.h"
 #include "runtime/store/inspect/inspect.h"
 #include "runtime/store/read/reader.h"
 

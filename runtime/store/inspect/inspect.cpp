@@ -8,7 +8,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/store/file.h"
-#include "runtime/store/lease/lease_holder.h"
+#include "runtime/store/lease/lease.h"
 #include "runtime/store/lease/lock_file.h"
 #include "runtime/store/read/reader.h"
 #include "runtime/store/step_names.h"

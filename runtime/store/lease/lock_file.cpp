@@ -10,7 +10,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/files/plain_file.h"
-#include "runtime/store/lease/lease_holder.h"
+#include "runtime/store/lease/lease.h"
 #include "runtime/store/step_names.h"
 #include "runtime/store/system_call.h"
 

@@ -5,11 +5,55 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "runtime/store/safetensors/header.h"
+#include "trireme/core/key_values.h"
+#include "trireme/core/shape.h"
+
+#include "runtime/store/checksum.h"
 
 namespace trireme::safetensors {
+
+// The header of a safetensors file (https://github.com/huggingface/safetensors, "Format"): 8 bytes
+// N, little endian; N bytes of JSON {"name": {"dtype", "shape", "data_offsets"}, ...}; the data.
+// Whatever a file says is checked before anything depends on it.
+
+inline constexpr Index most_header_bytes = 100'000'000;
+inline constexpr Index length_bytes = 8;  // of N
+
+struct StoredTensor {
+  std::string name;
+  std::string type;          // as the file says: "BF16"
+  Shape shape;               // row-major, packed
+  Index begin = 0, end = 0;  // bytes of the data
+};
+
+struct Header {
+  std::vector<StoredTensor> tensors;  // in the order of their data, which they fill without gaps
+  KeyValues metadata;                 // of "__metadata__"
+};
+
+/// Of a tensor, as it stands in messages. Throws: Error when it is empty, long, or has control
+/// characters.
+void check_name(const std::string& name);
+
+/// Of the JSON before `data_bytes` of data. Bounded memory for any text. Throws: Error that names
+/// the tensor.
+Header parse_header(std::string_view json, Index data_bytes);
+
+/// `Header`, and where its data begins.
+struct FileHeader {
+  Header header;
+  Index data_begin = 0;
+  Checksum sum;  // of the JSON
+};
+/// Throws: Error that begins with `path`.
+FileHeader read_header(const std::string& path);
+
+/// The first bytes of a file of these tensors, which lie in `header` in order, up to its data; a
+/// multiple of 8 bytes.
+std::string header_text(const Header& header);
 
 inline constexpr const char* single_file_name = "model.safetensors";
 inline constexpr const char* index_name = "model.safetensors.index.json";

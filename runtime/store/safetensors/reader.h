@@ -49,4 +49,12 @@ RowsRead read_rectangles(const Directory& directory, const std::vector<Rectangle
 /// What a thread reads at a time, and the memory that it has: this, or a row that is longer.
 inline constexpr Index piece_bytes = Index{512} << 10;
 
+// A checksum of a few places of a model's files, which tells models with the same headers apart.
+
+inline constexpr Index sampled_places = 32, sampled_bytes = 4096;  // and of each place
+
+/// Of `sampled_bytes` at each of `sampled_places` places that lie evenly in the values of all
+/// tensors; of fewer where a tensor ends. Throws: Error that names the file.
+Checksum sample_of(const Directory& directory);
+
 }  // namespace trireme::safetensors

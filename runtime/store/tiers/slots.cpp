@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,8 +18,10 @@
 #include "runtime/core/require_call.h"
 #include "runtime/core/round_up.h"
 #include "runtime/core/show_bytes.h"
+#include "runtime/store/checked_text.h"
 #include "runtime/store/file.h"
 #include "runtime/store/file_layout.h"
+#include "runtime/store/json_forms.h"
 #include "runtime/store/system_call.h"
 
 namespace trireme::store {
@@ -220,5 +223,29 @@ void Slots::finish(int slot, const SlotHeader& header) const {
 }
 
 void Slots::confirm(int slot) const { rename_path(path(slot, unconfirmed), path(slot, confirmed)); }
+
+void describe(RecordOf<SlotHeader> auto& header, auto& member) {
+  constexpr int most = std::numeric_limits<int>::max();
+  member.constant("what", std::string("trireme snapshot"));
+  member.constant("format", 1);
+  member("step", header.step);
+  member("job", header.job);
+  member("rank", within(header.rank, 0, most));
+  member("ranks", within(header.ranks, 1, most));
+  member("form", header.form);
+  member.constant("block_bytes", block_bytes);
+  member("blocks", header.blocks);
+}
+
+std::string to_text(const SlotHeader& header) {
+  return with_checksum(trireme::to_text(to_json(header)) + "\n");
+}
+
+SlotHeader parse_slot_header(const std::string& text) {
+  const Json json = parse_json(checked_line(text, "the header"));
+  const SlotHeader header = from_json<SlotHeader>(json, "the header");
+  require(header.rank < header.ranks, "the header is of rank ", header.rank, " of ", header.ranks);
+  return header;
+}
 
 }  // namespace trireme::store

@@ -1,6 +1,13 @@
 #include "trireme/train/evaluation.h"
 
+#include <algorithm>
+#include <exception>
+
 #include <fmt/format.h>
+
+#include "runtime/core/text/exception_text.h"
+#include "runtime/train/trainer_agreement.h"
+#include "runtime/train/trainer_state.h"
 
 namespace trireme {
 namespace {
@@ -60,6 +67,80 @@ std::vector<EvaluationMetrics> evaluate_parts(Context& context, Trainer& trainer
   if (parts.size() > 1)
     add(blend_of(all, parts), fmt::format("the blend of {} files by their weights", parts.size()));
   return all;
+}
+
+// Model::result of one sample after another.
+
+using namespace train;
+
+namespace {
+
+/// Throws: Error that names the sample when the sink throws anything.
+void hand_out(const OutputSink& sink, Index sample, const Tensor& row) {
+  try {
+    sink(sample, row);
+  } catch (...) {
+    throw Error(str("the function given to Trainer::outputs, sample ", sample, ": ",
+                    current_exception_text()));
+  }
+}
+
+/// Collective. Hands out the rows of the global batch that begins at sample `first`, of a stream of
+/// `samples`, on rank 0. Throws: JobError on all ranks when the sink throws.
+void hand_out(const Context& context, const PlannedTraining& plan, OutputBatch& batch, Index first,
+              Index samples, const OutputSink& sink) {
+  std::exception_ptr failure;
+  Tensor row = plan.outputs->sample;
+  const Index size = plan.spec.micro_batch_size;
+  for (int data = 0; data < context.data_size(); ++data) {
+    const MicroBatchRange range = plan.spec.micro_batches(data);
+    const Index begin = first + range.first * size;
+    const Index end = std::min(begin + range.count * size, samples);
+    if (begin >= end) break;  // on all ranks alike
+    const float* rows = batch.collect(data, range.count * size, context);
+    if (context.mesh().rank() != 0 || failure) continue;
+    try {
+      for (Index sample = begin; sample < end; ++sample) {
+        row.data = const_cast<float*>(rows) + (sample - begin) * row.count();
+        hand_out(sink, sample, row);
+      }
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  agree_or_stop(context.host(), [&] {
+    if (failure) std::rethrow_exception(failure);
+  });
+}
+
+}  // namespace
+
+bool Trainer::State::run_outputs(DataSource& source, Index samples, const OutputSink& sink) {
+  need_values();
+  enter_evaluation();
+  OutputBatch& batch = *bound.outputs_batch;
+  for (Index first = 0; first < samples; first += context.options().global_batch_size) {
+    load(batch.inputs(), source, first, samples);
+    if (agreed.stop && is_saved()) return false;
+    batch.inputs().begin(progress.step, 1);
+    bound.outputs->start(batch);
+    batch.queued();
+    hand_out(context, plan, batch, first, samples, sink);
+  }
+  return true;
+}
+
+void Trainer::outputs(DataSource& source, Index samples, const OutputSink& sink) {
+  State& s = *state_;
+  const State::Call call(s);
+  agree_on_count(s.context.host(), samples, "samples of outputs");
+  Problems problems;
+  if (!s.bound.outputs)
+    problems.add("Trainer::outputs needs Model::result: set it before the Trainer is constructed");
+  if (samples < 1) problems.add("Trainer::outputs needs at least one sample, not ", samples);
+  agree_on(s.context.host(), problems);
+  agree_on_data(s.context.host(), &source, "data of outputs");
+  if (!s.run_outputs(source, samples, sink)) s.stop_after_training();
 }
 
 }  // namespace trireme

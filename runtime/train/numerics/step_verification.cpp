@@ -4,7 +4,7 @@
 
 #include "runtime/core/process/host_name.h"
 #include "runtime/optim/replica_hashes.h"
-#include "runtime/train/numerics/replica_file.h"
+#include "runtime/train/numerics/replica_checks.h"
 
 namespace trireme::train {
 namespace {

@@ -2,11 +2,15 @@
 // JSON for programs and as a table for people (docs/profiling.md).
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "trireme/train/metrics.h"
+
 #include "runtime/core/json/json.h"
+#include "runtime/plan/planned_training.h"
 #include "runtime/train/profile/step_profile.h"
 
 namespace trireme::train {
@@ -33,5 +37,20 @@ Json profile_json(const StepTable& table, const Context& context,
                   const ProfiledStep* profiled = nullptr);
 /// As profile_json() made it, of one stage or of several ("stages").
 std::string profile_table(const Json& profile);
+
+/// --profile-ops: one rank of each pipeline stage profiles one step, and rank 0 writes them all.
+struct TrainingProfile {
+  StepProfile steps;
+  DeviceLimits limits;
+};
+
+/// On all ranks at the same time, since they share what is measured; before memory is allocated.
+/// Null without --profile-ops, and on ranks that profile nothing.
+std::unique_ptr<TrainingProfile> plan_profile(const Context& context, const PlannedTraining& plan);
+
+/// Collective, after the profiled step: rank 0 writes the profiles of all stages. `profile`: of
+/// this rank, may be null.
+void report_profile(const Context& context, TrainingProfile* profile, const StepMetrics& metrics,
+                    std::optional<double> ms_of_step_before);
 
 }  // namespace trireme::train

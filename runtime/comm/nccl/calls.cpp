@@ -1,4 +1,4 @@
-#include "runtime/comm/nccl/handle.h"
+#include "runtime/comm/nccl/calls.h"
 
 #include <chrono>
 

@@ -1,4 +1,4 @@
-#include "runtime/graph/plan/recompute.h"
+#include "runtime/graph/plan/builder.h"
 
 #include "runtime/core/at.h"
 

@@ -38,7 +38,7 @@ class GradientNorm {
   void start(double max_norm);
   /// The decision of start(), on the device.
   const StepDecision* decision() const { return decision_; }
-  /// The same on the host: waits for the decision, not for the work queued after it.
+  /// Returns the decision on the host; waits for it, not for the work queued after it.
   StepDecision wait();
 
  private:

@@ -25,7 +25,7 @@ class PlannedPass {
   /// Throws: Error when the micro-batches in flight need more than any memory.
   PlannedPass(PlannedModel model, std::shared_ptr<const StageProgram> program);
 
-  /// The same graph and cut, of which nothing runs: the program says nothing.
+  /// Returns this pass with the same graph and cut, of which nothing runs: its program is empty.
   PlannedPass without_chunks() const;
 
   const PlannedModel& model() const { return model_; }
@@ -36,11 +36,11 @@ class PlannedPass {
   Index slot_bytes() const { return slot_bytes(*program_); }
   Index scratch_bytes() const { return model_.scratch_bytes(); }
   Index bytes() const { return slot_bytes() + scratch_bytes(); }
-  /// Of a rank that is planned alike and runs another program.
+  /// Returns the bytes of a rank that is planned alike and runs another program.
   Index bytes_with(const StageProgram& program) const {
     return slot_bytes(program) + scratch_bytes();
   }
-  /// Of the constants of its graph, which are its own; aligned to 4096.
+  /// Returns the bytes of the constants of its graph, which are its own; aligned to 4096.
   Index constant_bytes() const;
 
  private:
@@ -75,7 +75,7 @@ struct PlannedInputs {
     std::size_t row;  // in `rows`
     bool used;        // on this rank
     Tensor batch;     // one micro-batch, without memory
-    /// Of one micro-batch, aligned.
+    /// Returns the bytes of one micro-batch, aligned.
     Index bytes() const;
   };
   std::vector<Row> rows;      // by position in the inputs of the source's graph
@@ -111,10 +111,11 @@ struct PlannedOutputs {
   bool makes;     // this rank has the results of its data rank
   Index kept;     // rows in f32 on this rank: those that it makes, or hands out for any data rank
 
-  /// Of the results on this rank as they are computed, and of rows in f32.
+  /// Returns the bytes of the results on this rank as they are computed; row_bytes(), those of rows
+  /// in f32.
   Index result_bytes() const;
   Index row_bytes() const { return kept * sample.bytes(); }
-  /// On the host, without the inputs.
+  /// Returns the bytes on the host, without the inputs.
   Index bytes() const { return result_bytes() + row_bytes(); }
 };
 

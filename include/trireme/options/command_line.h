@@ -104,7 +104,7 @@ class CommandLine {
 
   /// Help lists the options declared from now on under this title. All of them have these uses.
   void group(const std::string& title, OptionUse uses = OptionUse::none);
-  /// Of the option that is declared next; it has the uses of its group as well.
+  /// Sets the traits of the option that is declared next; it has the uses of its group as well.
   void next(OptionTraits traits);
   // The variable holds the default when declared and the effective value after parse(). It must
   // outlive this object. An illegal default means "not set" and is not shown.

@@ -51,7 +51,7 @@ class PiecePlaces {
 /// be taken from, and why. What a rank notices may be about the piece of another one.
 class LostPieces {
  public:
-  /// Of one rank the first reason counts.
+  /// Adds a reason; of several for one rank the first counts.
   void add(int rank, const std::string& why) { reasons_.emplace(rank, why); }
   /// Work on the piece of `rank`, which is lost where it throws; none if it is lost already.
   template <class F>
@@ -68,7 +68,7 @@ class LostPieces {
   const std::map<int, std::string>& reasons() const { return reasons_; }
   /// Collective. What all ranks have noticed, the same on every rank.
   LostPieces of_all(const Host& host) const;
-  /// Of the lowest rank, and how many more there are.
+  /// Returns the reason of the lowest rank, and how many more ranks there are.
   std::string text() const;
 
  private:

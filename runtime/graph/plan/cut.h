@@ -39,7 +39,7 @@ inline const ValueInfo& info(const Graph& graph, int value) {
 inline const ValueInfo& root_of(const Graph& graph, int value) {
   return info(graph, info(graph, value).root);
 }
-/// Of its inputs.
+/// Returns the specs of the inputs of `node`.
 Specs specs_of(const Graph& graph, const Node& node);
 /// Whether the gradient of `node`'s input i flows to a parameter.
 bool hands_on(const Graph& graph, const Derivative& derivative, const Node& node, int i);

@@ -24,8 +24,9 @@ struct PresetPlan {
   bool fits() const { return best.has_value(); }
 };
 
-/// Of all presets. `common` has the cluster, which has one group, the aim, and Question::tokens, or
-/// 0: so many for each parameter as Hoffmann et al. 2022 (arXiv:2203.15556) found best.
+/// Returns a plan for each preset. `common` has the cluster, which has one group, the aim, and
+/// Question::tokens, or 0: so many for each parameter as Hoffmann et al. 2022 (arXiv:2203.15556)
+/// found best.
 /// `batch`: samples of a step, or 0: about half a million tokens. `length`: tokens of a sample, or
 /// 0: those of the preset. Presets that cannot be trained so are left out.
 std::vector<PresetPlan> plan_presets(const Question& common, Index batch, Index length);

@@ -57,7 +57,7 @@ class PieceMaker {
 
  private:
   using Key = std::tuple<int, Index, RecomputeGranularity, bool, Index, bool>;
-  /// As planned, and all three blocks as one stage.
+  /// The pieces that were planned, and all three blocks as one stage.
   struct Measured {
     Pieces pieces;
     Piece whole;

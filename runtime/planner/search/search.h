@@ -64,7 +64,7 @@ class Estimator {
   /// Parameters of all stages, of a tensor rank.
   double elements(const Layout& layout);
   double state_of(double elements, const TrainingSpec& spec) const;
-  /// Of the device, whatever the model.
+  /// Returns the bytes that the device needs, whatever the model.
   Index fixed_bytes(const Layout& layout) const;
 
   const TrainingTask& task_;

@@ -20,7 +20,7 @@ struct ByBlocks {
   double ends = 0, block = 0;
 };
 
-/// Of a micro-batch, on a rank that holds the whole model.
+/// What a micro-batch costs on a rank that holds the whole model.
 struct PassCosts {
   ByBlocks seconds;
   ByBlocks slot;  // bytes of a micro-batch in flight
@@ -32,7 +32,7 @@ struct HeldBytes {
   ByBlocks kept, shared;
 };
 
-/// Of one type of GPU.
+/// What blocks of the model cost on one type of GPU.
 class BlockCosts {
  public:
   BlockCosts(const TrainingTask& task, const Profile& profile, const Network& network);

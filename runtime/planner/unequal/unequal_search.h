@@ -39,11 +39,12 @@ struct ExactPlan {
   UnequalPlan plan;
   UnequalParts parts;            // of the command line
   std::vector<KindFacts> kinds;  // in the order of the plan's
-  /// Of a step: the slowest kind until all micro-batches are done, and the longest rest of any.
+  /// Seconds of a step: the slowest kind until all micro-batches are done, and the longest rest of
+  /// any.
   double seconds = 0;
 
   bool fits() const;
-  /// Of the optimizer, what one rank of a kind has.
+  /// Returns the part of the optimizer that one rank of a kind has.
   double slice(std::size_t kind) const;
 };
 
@@ -54,7 +55,8 @@ class ExactPlanner {
 
   /// Throws: Error when the model cannot be cut so.
   ExactPlan plan(const UnequalPlan& plan);
-  /// Of a step with shares that are as equal as the number of micro-batches allows.
+  /// Returns the seconds of a step with shares that are as equal as the number of micro-batches
+  /// allows.
   double seconds_of_equal_shares(const UnequalPlan& plan);
   /// Why train_gpt would refuse it; empty: it would train.
   std::string problem_of(const UnequalPlan& plan);

@@ -18,7 +18,7 @@ namespace trireme::store {
 // The holder of a lease: what the lock file says about a process, and whether that process has
 // certainly ended.
 
-/// Of which supervised run a job is, and which of its attempts.
+/// Says of which supervised run a job is, and which of its attempts.
 struct Lineage {
   std::string run;    // empty: of none
   Index attempt = 0;  // from 1

@@ -34,12 +34,12 @@ struct Header {
   KeyValues metadata;                 // of "__metadata__"
 };
 
-/// Of a tensor, as it stands in messages. Throws: Error when it is empty, long, or has control
-/// characters.
+/// Checks the name of a tensor, as it stands in messages. Throws: Error when it is empty, long, or
+/// has control characters.
 void check_name(const std::string& name);
 
-/// Of the JSON before `data_bytes` of data. Bounded memory for any text. Throws: Error that names
-/// the tensor.
+/// Reads the JSON before `data_bytes` of data. Takes bounded memory for any text. Throws: Error
+/// that names the tensor.
 Header parse_header(std::string_view json, Index data_bytes);
 
 /// `Header`, and where its data begins.

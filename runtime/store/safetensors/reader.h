@@ -53,8 +53,8 @@ inline constexpr Index piece_bytes = Index{512} << 10;
 
 inline constexpr Index sampled_places = 32, sampled_bytes = 4096;  // and of each place
 
-/// Of `sampled_bytes` at each of `sampled_places` places that lie evenly in the values of all
-/// tensors; of fewer where a tensor ends. Throws: Error that names the file.
+/// Returns the checksum of `sampled_bytes` at each of `sampled_places` places that lie evenly in
+/// the values of all tensors; of fewer where a tensor ends. Throws: Error that names the file.
 Checksum sample_of(const Directory& directory);
 
 }  // namespace trireme::safetensors

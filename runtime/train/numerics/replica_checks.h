@@ -46,7 +46,7 @@ class ReplicaChecks {
 
 // The file replicas.jsonl of the --save directory: what ranks held or computed when bits differed.
 
-/// Of the supervisor that started this job; 0: none did.
+/// Returns the attempt of the supervisor that started this job; 0: none did.
 Index this_attempt();
 
 /// Its newest records. Empty where there is no --save directory, or no file. Throws: Error when it

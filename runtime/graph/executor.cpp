@@ -16,12 +16,8 @@
 namespace trireme::graph {
 namespace {
 
-// WriteCheck, for --check-finite: checks that an op writes all of its outputs, and nothing past
-// them.
-
-/// Fills `to` with repeated copies of `pattern`.
-void fill(Stream& stream, std::byte* to, Index bytes, const std::vector<std::byte>& pattern);
-
+/// WriteCheck, for --check-finite: checks that an op writes all of its outputs, and nothing past
+/// them.
 class WriteCheck {
  public:
   /// Borrows all of them. Without PlanOptions::guard nothing lies behind memory that could be
@@ -62,6 +58,7 @@ void for_each_written(const Step& step, F&& f) {
     f("the gradient of input ", i, step.grad_inputs[i]);
 }
 
+/// Fills `to` with repeated copies of `pattern`.
 void fill(Stream& stream, std::byte* to, Index bytes, const std::vector<std::byte>& pattern) {
   const auto chunk = static_cast<Index>(pattern.size());
   for (Index done = 0; done < bytes; done += chunk)

@@ -21,14 +21,10 @@ namespace {
 
 // Before the first step ops do their one-time work, such as choosing algorithms by timing.
 
-/// Collective: all ranks at the same time, in the order of their plans, with no collective in
-/// flight. `memory`: of the passes, which timing may fill: its content is then undefined.
 struct DeviceMemory {
   std::byte* data;
   Index bytes;
 };
-void prepare_passes(const Context& context, const std::vector<Pass*>& passes,
-                    const std::vector<DeviceMemory>& memory);
 
 using Clock = std::chrono::steady_clock;
 
@@ -70,6 +66,8 @@ void log_choices(const Context& context, const Preparation& mine, double seconds
                         sums[0], sums[1], cache, seconds));
 }
 
+/// Collective: all ranks at the same time, in the order of their plans, with no collective in
+/// flight. `memory`: of the passes, which timing may fill: its content is then undefined.
 void prepare_passes(const Context& context, const std::vector<Pass*>& passes,
                     const std::vector<DeviceMemory>& memory) {
   Index calls = 0, done = 0;

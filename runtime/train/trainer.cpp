@@ -45,12 +45,6 @@ namespace trireme::train {
 namespace {
 
 // Makes NCCL allocate its memory before the plan is compared with what is free.
-
-/// Collective. Runs each operation of training once in each group of GPUs, on temporary memory: the
-/// axes, the world and `ties`. Does nothing on CPUs and for one rank. Throws: JobError when a GPU
-/// has no memory for that; Error of a group.
-void warm_up_groups(const Context& context, const PlannedTraining& plan, const TieGroups& ties);
-
 // NCCL (from 2.22 on) connects the ranks of a group when they first need it, not when the group is
 // made, and takes buffers from the GPU for that: tens to hundreds of MiB a group. Without this that
 // would be in step 1, when the arena has what was free. What it connects depends on the algorithm,
@@ -195,6 +189,9 @@ void run_all(const Context& context, const PlannedTraining& plan, const TieGroup
     if (tie != nullptr && tie->size() > 1) groups.all_reduce(*tie);
 }
 
+/// Collective. Runs each operation of training once in each group of GPUs, on temporary memory: the
+/// axes, the world and `ties`. Does nothing on CPUs and for one rank. Throws: JobError when a GPU
+/// has no memory for that; Error of a group.
 void warm_up_groups(const Context& context, const PlannedTraining& plan, const TieGroups& ties) {
   Mesh& mesh = context.mesh();
   Stream& stream = context.stream();
@@ -410,15 +407,8 @@ void Trainer::compare_with(const StepPrediction& predicted) {
 
 Index Trainer::steps_done() const { return state_->progress.step; }
 
-}  // namespace trireme
-
-namespace trireme {
-
-// The loop around steps. At a step boundary all ranks
-// make the same decisions, from the step's number and from what they agreed on with its loss:
-// whether to save, and whether to stop.
-
-using namespace train;
+// The loop around steps. At a step boundary all ranks make the same decisions, from the step's
+// number and from what they agreed on with its loss: whether to save, and whether to stop.
 
 namespace {
 

@@ -82,10 +82,6 @@ class NoStream final : public Stream {
   [[noreturn]] static void refuse() { throw Error("work on a stream that is none"); }
 };
 
-}  // namespace trireme::nccl
-
-namespace trireme::nccl {
-
 // NcclHandle: the owner of one NCCL communicator. Communicators here are non-blocking: a call may
 // return while it is in progress, and the next may follow only when it is done (wait_until_done).
 // So a missing rank causes an error after a time-out instead of a hang.

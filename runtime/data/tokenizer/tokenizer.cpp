@@ -34,12 +34,6 @@ struct Ends {
   std::vector<Token> stops;
   std::vector<std::string> warnings;  // where files disagree, a sentence each
 };
-/// As transformers: bos and eod are those of special_tokens_map.json (where tokenizer_config.json
-/// has no added_tokens_decoder) or tokenizer_config.json; a token that only these have is added to
-/// `definition`. Where they say nothing, those of generation_config.json or config.json, else of
-/// the usual names. Stops are those of generation_config.json or config.json, else eod. Throws:
-/// Error that names a file which is broken.
-Ends find_ends(TokenizerDefinition& definition, const std::filesystem::path& directory);
 
 constexpr const char* special_map = "special_tokens_map.json";
 constexpr const char* tokenizer_config = "tokenizer_config.json";
@@ -217,6 +211,11 @@ class EndFinder {
   Ends ends_;
 };
 
+/// As transformers: bos and eod are those of special_tokens_map.json (where tokenizer_config.json
+/// has no added_tokens_decoder) or tokenizer_config.json; a token that only these have is added to
+/// `definition`. Where they say nothing, those of generation_config.json or config.json, else of
+/// the usual names. Stops are those of generation_config.json or config.json, else eod. Throws:
+/// Error that names a file which is broken.
 Ends find_ends(TokenizerDefinition& definition, const std::filesystem::path& directory) {
   return EndFinder(definition, directory).find();
 }

@@ -23,19 +23,6 @@ namespace {
 
 using Problems = std::vector<std::string>;
 
-// `file` is the whole of a tokenizer.json.
-
-void read_normalizer(JsonReader& file, std::vector<NormalizerStep>& steps, Problems& problems);
-
-/// Each ByteLevel ends with a step `alphabet`.
-void read_pretokenizer(JsonReader& file, std::vector<PretokenizerStep>& steps, Problems& problems);
-
-/// `decoder.byte_level` is there before.
-void read_decoder(JsonReader& file, Decoder& decoder, Problems& problems);
-
-/// What it adds is of no concern; its kind must be known.
-void read_post_processor(JsonReader& file, Problems& problems);
-
 /// More than any tokenizer has; each costs a call in a call.
 constexpr std::size_t most_steps = 32;
 
@@ -329,19 +316,24 @@ constexpr std::array<PartType<NoSteps>, 4> processors = {{{"TemplateProcessing",
                                                           {"RobertaProcessing", read_nothing},
                                                           {"BertProcessing", read_nothing}}};
 
+// In these `file` is the whole of a tokenizer.json.
+
 void read_normalizer(JsonReader& file, NormalizerSteps& steps, Problems& problems) {
   read_part(file, "normalizer", "normalizers", normalizers, steps, problems);
 }
 
+/// Each ByteLevel ends with a step `alphabet`.
 void read_pretokenizer(JsonReader& file, PretokenizerSteps& steps, Problems& problems) {
   read_part(file, "pre_tokenizer", "pretokenizers", pretokenizers, steps, problems);
 }
 
+/// `decoder.byte_level` is there before.
 void read_decoder(JsonReader& file, Decoder& decoder, Problems& problems) {
   DecoderSteps steps{decoder};
   read_part(file, "decoder", "decoders", decoders, steps, problems);
 }
 
+/// What it adds is of no concern; its kind must be known.
 void read_post_processor(JsonReader& file, Problems& problems) {
   NoSteps none;
   read_part(file, "post_processor", "processors", processors, none, problems);

@@ -315,13 +315,7 @@ bool Plan::computes(int i) const {
 }
 bool Plan::result_in_backward(int i) const { return state_->result_in_backward.at(at(i)); }
 
-}  // namespace trireme
-
-namespace trireme {
-
 // The tables of --dump-plan.
-
-using namespace graph;
 
 namespace {
 

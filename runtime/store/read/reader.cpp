@@ -24,9 +24,6 @@ namespace {
 // Strips: the elements that two boxes of a tensor share, as the ranges that are contiguous in both:
 // in the file, where the stored box is packed, and in memory, where the wanted one is.
 
-/// What both boxes hold; nothing when that is empty.
-std::optional<Box> intersection(const Box& a, const Box& b);
-
 /// A packed box, and where its first element lies.
 struct PackedBox {
   Box box;
@@ -72,6 +69,7 @@ Index first_byte(const PackedBox& packed, const Box& both, Index item_bytes) {
   return packed.offset_bytes + items * item_bytes;
 }
 
+/// What both boxes hold; nothing when that is empty.
 std::optional<Box> intersection(const Box& a, const Box& b) {
   Box both = a;
   for (int d = 0; d < a.size.dims(); ++d) {

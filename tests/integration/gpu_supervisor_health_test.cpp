@@ -48,7 +48,7 @@ TEST_F(GpuSupervisorHealth, AGpuThatFailsCostsItsNodeAndOneThatIsHotDoesNot) {
   const History found = history();
   ASSERT_EQ(found.attempts.size(), 2U) << output();
   EXPECT_THAT(found.attempts[1].began.nodes, ElementsAre("host0", "host2"));
-  EXPECT_EQ(found.attempts[0].ended->cause, "gpu_failed");
+  EXPECT_EQ(found.attempts[0].ended->cause, supervisor::Cause::gpu_failed);
   EXPECT_THAT(found.attempts[0].ended->error,
               HasSubstr("error: node host1, GPU 0: Xid 79: the GPU has fallen off the bus"));
   const std::string nodes = shell(command + " nodes " + run_directory()).output;
@@ -65,7 +65,7 @@ TEST_F(GpuSupervisorHealth, ANodeWhoseGpuAsksForARepairIsLeftForASpare) {
       << output();
   const History found = history();
   ASSERT_EQ(found.attempts.size(), 2U) << output();
-  EXPECT_EQ(found.attempts[0].ended->cause, "replacement");
+  EXPECT_EQ(found.attempts[0].ended->cause, supervisor::Cause::replacement);
   EXPECT_EQ(found.attempts[0].ended->durable, found.attempts[0].ended->last_step);
   EXPECT_THAT(found.attempts[1].began.nodes, ElementsAre("host2", "host1"));
   stop();

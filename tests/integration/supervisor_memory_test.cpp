@@ -181,7 +181,7 @@ TEST_F(SupervisedMemory, HasNoStepWithWrongBitsWhereReplicasAreCompared) {
   ASSERT_EQ(wait(), 0) << output();
   const History found = history();
   ASSERT_EQ(found.attempts.size(), 2u) << output();
-  EXPECT_EQ(found.attempts[0].ended->cause, "corruption");
+  EXPECT_EQ(found.attempts[0].ended->cause, supervisor::Cause::corruption);
   EXPECT_EQ(found.attempts[1].started.tier, "memory");
   EXPECT_EQ(found.attempts[1].started.step, 8) << "replicas were equal, and differ at step 10";
   expect_nothing_left();

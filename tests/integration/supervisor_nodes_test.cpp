@@ -67,7 +67,7 @@ TEST_F(SupervisedNodes, ReplaceALostOneByASpareInItsPlace) {
   ASSERT_EQ(found.attempts.size(), 2U) << output();
   EXPECT_THAT(found.attempts[0].began.nodes, ElementsAre("host0", "host1"));
   EXPECT_THAT(found.attempts[1].began.nodes, ElementsAre("host2", "host1"));
-  EXPECT_EQ(found.attempts[0].ended->cause, "node_lost");
+  EXPECT_EQ(found.attempts[0].ended->cause, supervisor::Cause::node_lost);
   EXPECT_THAT(shell(command + " nodes " + run_directory()).output,
               HasSubstr("host0: 2 points\n  attempt 1: the launcher lost contact with it"));
   EXPECT_EQ(shell(command + " nodes release " + run_directory() + " host0").exit_code, 0);
@@ -143,7 +143,7 @@ TEST_F(SupervisedNodes, ReplaceOneThatIsDownWhenTheJobStarts) {
   EXPECT_EQ(wait(), 75) << output();
   const History found = history();
   ASSERT_EQ(found.attempts.size(), 2U) << output();
-  EXPECT_EQ(found.attempts[0].ended->cause, "node_lost");
+  EXPECT_EQ(found.attempts[0].ended->cause, supervisor::Cause::node_lost);
   EXPECT_THAT(found.attempts[0].began.nodes, ElementsAre("host0", "host1"));
   EXPECT_THAT(found.attempts[1].began.nodes, ElementsAre("host0", "host2"));
   EXPECT_THAT(shell(command + " nodes " + run_directory()).output,

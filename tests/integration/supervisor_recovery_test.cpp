@@ -288,8 +288,8 @@ TEST_F(Supervised, RestartsAfterRanksThatExit) {
   const History found = history();
   ASSERT_EQ(found.attempts.size(), 4U) << output();
   EXPECT_EQ(found.attempts[0].ended->code, 7);
-  EXPECT_EQ(found.attempts[0].ended->cause, "failed");
-  EXPECT_NE(found.attempts[1].ended->cause, "finished");
+  EXPECT_EQ(found.attempts[0].ended->cause, supervisor::Cause::failed);
+  EXPECT_NE(found.attempts[1].ended->cause, supervisor::Cause::finished);
   expect_nothing_left();
   expect_the_bits_of_an_undisturbed_run();
 }

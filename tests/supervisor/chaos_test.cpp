@@ -47,7 +47,7 @@ TEST(FaultDeck, SaysHowManyFaultsTheSparesAreEnoughFor) {
   EXPECT_LE(faults_with_spares(both, endless, 5), 11);
 }
 
-AttemptEnded ended_with(const std::string& cause, const std::string& error) {
+AttemptEnded ended_with(Cause cause, const std::string& error) {
   AttemptEnded ended;
   ended.attempt = 1;
   ended.cause = cause;
@@ -58,30 +58,31 @@ AttemptEnded ended_with(const std::string& cause, const std::string& error) {
 
 TEST(Trials, AskForTheCauseOfTheirKind) {
   const Fault fault{1, 0, "segv", "rank 3"};
-  EXPECT_TRUE(judge_trial(fault, ended_with("crashed", ""), 20, 1).cause_is_right);
-  EXPECT_FALSE(judge_trial(fault, ended_with("killed", ""), 20, 1).cause_is_right);
-  EXPECT_EQ(judge_trial(fault, ended_with("crashed", ""), 20, 1).lost_steps, 7);
+  EXPECT_TRUE(judge_trial(fault, ended_with(Cause::crashed, ""), 20, 1).cause_is_right);
+  EXPECT_FALSE(judge_trial(fault, ended_with(Cause::killed, ""), 20, 1).cause_is_right);
+  EXPECT_EQ(judge_trial(fault, ended_with(Cause::crashed, ""), 20, 1).lost_steps, 7);
 }
 
 TEST(Trials, AskForTheRankThatWasHit) {
   const Fault fault{1, 0, "kill", "rank 3"};
   const auto culprit = [&](const std::string& error) {
-    return judge_trial(fault, ended_with("killed", error), 20, 1).culprit;
+    return judge_trial(fault, ended_with(Cause::killed, error), 20, 1).culprit;
   };
   EXPECT_EQ(culprit("process rank 3 with PID 0 exited"), Culprit::right);
   EXPECT_EQ(culprit("rank 3"), Culprit::right);
   EXPECT_EQ(culprit("process rank 31 with PID 0 exited"), Culprit::wrong);
   EXPECT_EQ(culprit("a rank failed"), Culprit::not_named);
   const Fault launcher{1, 0, "mpirun", "mpirun"};
-  EXPECT_EQ(judge_trial(launcher, ended_with("launcher_killed", "rank 2"), 20, 1).culprit,
+  EXPECT_EQ(judge_trial(launcher, ended_with(Cause::launcher_killed, "rank 2"), 20, 1).culprit,
             Culprit::not_named);
 }
 
 TEST(Trials, AreReportedByKind) {
   const Fault kill{1, 0, "kill", "rank 3"}, segv{2, 0, "segv", "rank 0"};
-  const std::vector<Trial> trials = {judge_trial(kill, ended_with("killed", "rank 3"), 20, 0.5),
-                                     judge_trial(kill, ended_with("failed", "rank 1"), 24, 0.7),
-                                     judge_trial(segv, ended_with("crashed", ""), 27, 0.9)};
+  const std::vector<Trial> trials = {
+      judge_trial(kill, ended_with(Cause::killed, "rank 3"), 20, 0.5),
+      judge_trial(kill, ended_with(Cause::failed, "rank 1"), 24, 0.7),
+      judge_trial(segv, ended_with(Cause::crashed, ""), 27, 0.9)};
   const std::string text = to_text(trials, 12);
   EXPECT_THAT(text, HasSubstr("kill            2            1              1          0"));
   EXPECT_THAT(text, HasSubstr("segv            1            1              0          1"));
@@ -91,13 +92,13 @@ TEST(Trials, AreReportedByKind) {
 
 TEST(Trials, OfHostsAskForTheHostThatIsBlamed) {
   const Fault fault{1, 0, "node", "host n2"};
-  AttemptEnded ended = ended_with("node_lost", "the launcher lost rank 3");
+  AttemptEnded ended = ended_with(Cause::node_lost, "the launcher lost rank 3");
   EXPECT_EQ(judge_trial(fault, ended, 20, 1).culprit, Culprit::not_named);
   ended.blame = {{"n1", 2, ""}};
   EXPECT_EQ(judge_trial(fault, ended, 20, 1).culprit, Culprit::wrong);
   ended.blame = {{"n1", 2, ""}, {"n2", 2, ""}};
   EXPECT_EQ(judge_trial(fault, ended, 20, 1).culprit, Culprit::right);
-  ended.cause = "hang";  // noticed by ranks before mpirun notices it: right where it is named
+  ended.cause = Cause::hang;  // noticed by ranks before mpirun notices it: right where it is named
   EXPECT_TRUE(judge_trial(fault, ended, 20, 1).cause_is_right);
   EXPECT_TRUE(judge_trial({1, 0, "link", "host n2"}, ended, 20, 1).cause_is_right);
   ended.blame.clear();  // its ranks and others may be the reason, and none is blamed
@@ -115,7 +116,7 @@ TEST(Trials, OfHostsAskForTheHostThatIsBlamed) {
     EXPECT_FALSE(judge_trial(fault, ended, 20, 1).cause_is_right);
     EXPECT_TRUE(judge_trial({1, 0, "link", "host n2"}, ended, 20, 1).cause_is_right);
   }
-  ended.cause = "failed";
+  ended.cause = Cause::failed;
   EXPECT_FALSE(judge_trial(fault, ended, 20, 1).cause_is_right);
 }
 
@@ -125,7 +126,7 @@ TEST(Trials, OfHostsCountSuspectsOnlyWhereTheseAreNotAllHosts) {
   EXPECT_THAT(hosts_narrowed_down(three, two), testing::IsEmpty());
   EXPECT_EQ(hosts_narrowed_down(two, three), two);
   EXPECT_EQ(hosts_narrowed_down({"n2"}, two), std::vector<std::string>{"n2"});
-  const Trial trial = judge_trial({1, 0, "node", "host n2"}, ended_with("hang", ""), 20, 1,
+  const Trial trial = judge_trial({1, 0, "node", "host n2"}, ended_with(Cause::hang, ""), 20, 1,
                                   hosts_narrowed_down(two, two));
   EXPECT_FALSE(trial.cause_is_right);
   EXPECT_EQ(trial.culprit, Culprit::not_named);
@@ -140,12 +141,13 @@ TEST(Trials, OfAFlippedBitAskForWhatTheRanksDecided) {
 }
 
 TEST(Trials, OfAFaultThatEndsNoAttemptAreWrongWhereOneHasEnded) {
-  EXPECT_FALSE(judge_trial({1, 0, "slow", "rank 3"}, ended_with("hang", ""), 20, 1).cause_is_right);
+  EXPECT_FALSE(
+      judge_trial({1, 0, "slow", "rank 3"}, ended_with(Cause::hang, ""), 20, 1).cause_is_right);
 }
 
 TEST(Trials, SayThatXidIsSimulated) {
   const Fault fault{1, 0, "xid", "rank 3"};
-  const Trial trial = judge_trial(fault, ended_with("gpu_failed", "[rank 3] error"), 20, 1);
+  const Trial trial = judge_trial(fault, ended_with(Cause::gpu_failed, "[rank 3] error"), 20, 1);
   EXPECT_EQ(trial.culprit, Culprit::right);
   EXPECT_THAT(to_text({trial}, 3), HasSubstr("xid is simulated"));
 }
@@ -155,7 +157,7 @@ History history_of(double useful_s, double wall_s, Index ended_at) {
   AttemptBegan began;
   began.attempt = 1;
   history.add(began);
-  AttemptEnded ended = ended_with("killed", "");
+  AttemptEnded ended = ended_with(Cause::killed, "");
   ended.at = ended_at;
   ended.useful_s = useful_s;
   ended.wall_s = wall_s;

@@ -31,7 +31,7 @@ History two_attempts() {
   history.add(began);
   AttemptEnded ended;
   ended.attempt = 1;
-  ended.cause = "killed";
+  ended.cause = Cause::killed;
   ended.last_step = 17;
   ended.durable = 10;
   ended.blame = {{"n1", 1, ""}};
@@ -46,7 +46,7 @@ History two_attempts() {
   history.add(began);
   ended = {};
   ended.attempt = 2;
-  ended.cause = "finished";
+  ended.cause = Cause::finished;
   ended.start_s = 40;
   ended.useful_s = 2500;
   ended.wall_s = 2540;
@@ -58,7 +58,7 @@ TEST(Goodput, CountsStepsThatTheNextAttemptFindsInMemoryAsDone) {
   History history = two_attempts();  // the first: steps to 17, durable 10, 200 s for the 7 between
   history.attempts[1].started = {15, "memory"};
   const Goodput found = goodput(history);
-  EXPECT_EQ(found.causes.at("killed").lost_steps, 2);
+  EXPECT_EQ(found.causes.at(Cause::killed).lost_steps, 2);
   EXPECT_DOUBLE_EQ(found.lost_s, 200.0 * 2 / 7);
   EXPECT_DOUBLE_EQ(found.useful_s, 600 + 200.0 * 5 / 7 + 2500);
   EXPECT_EQ(found.from_memory, 1);
@@ -71,18 +71,18 @@ TEST(Goodput, CountsStepsThatTheNextAttemptFindsInMemoryAsDone) {
               HasSubstr("  1 attempt started from a snapshot on disks of the hosts\n"));
   history.attempts[1].started = {10, "durable"};
   EXPECT_EQ(goodput(history).from_local, 0);
-  EXPECT_EQ(goodput(history).causes.at("killed").lost_steps, 7);
+  EXPECT_EQ(goodput(history).causes.at(Cause::killed).lost_steps, 7);
   EXPECT_EQ(goodput(history).lost_s, 200);
   EXPECT_EQ(goodput(history).from_memory, 0);
   history.attempts[1].started = {5, "durable"};  // it went back
-  EXPECT_EQ(goodput(history).causes.at("killed").lost_steps, 12);
+  EXPECT_EQ(goodput(history).causes.at(Cause::killed).lost_steps, 12);
   EXPECT_EQ(goodput(history).lost_s, 200);
 }
 
 TEST(Goodput, CountsRecoveredStepsAsLostWhenALaterAttemptRepeatsThem) {
   History history = two_attempts();
   history.attempts[1].started = {15, "memory"};
-  history.attempts[1].ended->cause = "node_lost";
+  history.attempts[1].ended->cause = Cause::node_lost;
   history.attempts[1].ended->first_step = 16;
   history.attempts[1].ended->last_step = 18;
   history.attempts[1].ended->durable = 10;
@@ -91,8 +91,8 @@ TEST(Goodput, CountsRecoveredStepsAsLostWhenALaterAttemptRepeatsThem) {
   history.add(third);
   history.attempts[2].started = {10, "durable"};
   const Goodput found = goodput(history);
-  EXPECT_EQ(found.causes.at("killed").lost_steps, 2);
-  EXPECT_EQ(found.causes.at("node_lost").lost_steps, 8);
+  EXPECT_EQ(found.causes.at(Cause::killed).lost_steps, 2);
+  EXPECT_EQ(found.causes.at(Cause::node_lost).lost_steps, 8);
   EXPECT_EQ(found.lost_s, 200);
 }
 
@@ -134,7 +134,7 @@ TEST(Goodput, AddsUpToTheWholeTime) {
             3600);
   EXPECT_NEAR(found.ratio(), 3100.0 / 3600, 1e-12);
   EXPECT_EQ(found.failures, 1);
-  EXPECT_EQ(found.causes.at("killed").lost_steps, 7);
+  EXPECT_EQ(found.causes.at(Cause::killed).lost_steps, 7);
   EXPECT_EQ(found.failures_of_host.at("n1"), 1);
 }
 
@@ -147,15 +147,15 @@ TEST(Goodput, SaysWhatFailuresLost) {
 
 TEST(Goodput, CountsTheTimeUntilAHangIsSeenOnceAndOfTheHang) {
   History history = two_attempts();
-  history.attempts[0].ended->cause = "hang";
+  history.attempts[0].ended->cause = Cause::hang;
   history.attempts[0].ended->detect_s = 70;  // of the 100 s between steps
   const Goodput found = goodput(history);
   EXPECT_EQ(found.stall_s, 30);
   EXPECT_EQ(found.useful_s + found.lost_s + found.start_s + found.stall_s + found.detect_s +
                 found.waited_s,
             3600);
-  EXPECT_EQ(found.causes.at("hang").lost_s, 200 + 70 + 60 + 40);
-  EXPECT_NEAR(found.gpu.lost, 10 * found.causes.at("hang").lost_s / 3600, 1e-9);
+  EXPECT_EQ(found.causes.at(Cause::hang).lost_s, 200 + 70 + 60 + 40);
+  EXPECT_NEAR(found.gpu.lost, 10 * found.causes.at(Cause::hang).lost_s / 3600, 1e-9);
   EXPECT_THAT(to_text(found, {}), testing::ContainsRegex("waiting for hangs to be seen +70.0 s"));
   EXPECT_THAT(to_text(to_json(found, {})), HasSubstr("\"stall_s\":30.0"));
 }
@@ -180,12 +180,11 @@ TEST(Goodput, HasALineOfEachAttemptWithWhatToDo) {
 }
 
 TEST(Remedies, AreThereForAllCausesThatAPersonCanDoSomethingAbout) {
-  for (const char* cause :
-       {"configuration", "numerics", "corruption", "killed", "launcher_killed", "crashed",
-        "out_of_memory", "gpu_failed", "node_lost", "hang", "ended_early", "failed"})
-    EXPECT_NE(remedy_for(cause), "") << cause;
-  for (const char* cause : {"finished", "stopped", "growth", "replacement", "supervisor_lost"})
-    EXPECT_EQ(remedy_for(cause), "") << cause;
+  for (int i = 0; i < static_cast<int>(Cause::unknown); ++i) {
+    const auto cause = static_cast<Cause>(i);
+    const bool has_one = is_failure(cause) && cause != Cause::supervisor_lost;
+    EXPECT_EQ(remedy_for(cause) != "", has_one) << name(cause);
+  }
 }
 
 TEST(Goodput, CostsWhatRanksAndSparesHold) {

@@ -45,7 +45,7 @@ TEST(GpuSigns, OfAFatalKindAreTheCauseAndPutTheHostInQuarantine) {
   for (const bool hang : {false, true}) {
     facts.hang = hang;
     const Verdict verdict = judge(facts);
-    EXPECT_EQ(verdict.cause, "gpu_failed");
+    EXPECT_EQ(verdict.cause, Cause::gpu_failed);
     ASSERT_EQ(verdict.blame.size(), 3U);
     EXPECT_EQ(verdict.blame[0].points, 0);
     EXPECT_EQ(verdict.blame[1].host, "n2");
@@ -62,7 +62,7 @@ TEST(GpuSigns, OfTheProgramKeepBlameFromTheHost) {
   ASSERT_EQ(judge(facts).blame.size(), 1U);
   facts.gpu_signs = {{"n2", HealthAction::program, "GPU 3: Xid 31"}};
   const Verdict verdict = judge(facts);
-  EXPECT_EQ(verdict.cause, "crashed");
+  EXPECT_EQ(verdict.cause, Cause::crashed);
   ASSERT_EQ(verdict.blame.size(), 1U);
   EXPECT_EQ(verdict.blame[0].points, 0);
 }
@@ -71,7 +71,7 @@ TEST(GpuSigns, DoNotMakeAFinishedJobAFailure) {
   Facts facts;
   facts.finished = true;
   facts.gpu_signs = {{"n2", HealthAction::fatal, "GPU 3: Xid 79"}};
-  EXPECT_EQ(judge(facts).cause, "finished");
+  EXPECT_EQ(judge(facts).cause, Cause::finished);
 }
 
 TEST(GpuSigns, ThatAreOnlyShownDoNotMakeAFailureOneOfTheProgram) {

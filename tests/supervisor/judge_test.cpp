@@ -14,28 +14,28 @@ using testing::IsEmpty;
 TEST(Judge, NamesTheCauseOfEachEnd) {
   struct Case {
     Facts facts;
-    const char* cause;
+    Cause cause;
   };
   const std::vector<Case> cases = {
-      {{.code = 0, .finished = true}, "finished"},
-      {{.code = 0}, "ended_early"},
-      {{.code = 0, .watched = false}, "finished"},
-      {{.code = 75}, "stopped"},
-      {{.code = 64}, "configuration"},
-      {{.code = 64, .stop = SIGTERM}, "configuration"},
-      {{.code = 65}, "numerics"},
-      {{.code = 1}, "failed"},
-      {{.code = 137}, "killed"},
-      {{.code = 139}, "crashed"},
-      {{.code = 137, .launcher_killed = true}, "launcher_killed"},
-      {{.code = 137, .out_of_memory = "the kernel"}, "out_of_memory"},
-      {{.code = 137, .launcher_killed = true, .out_of_memory = "the kernel"}, "out_of_memory"},
-      {{.code = 139, .out_of_memory = "the kernel"}, "crashed"},
-      {{.code = 205}, "node_lost"},
-      {{.code = 9, .lost_host = "n1"}, "node_lost"},
-      {{.code = 9, .daemon_lost = true}, "node_lost"},
-      {{.code = 1, .hang = true}, "hang"},
-      {{.code = 138, .stop = SIGUSR1}, "stopped"},
+      {{.code = 0, .finished = true}, Cause::finished},
+      {{.code = 0}, Cause::ended_early},
+      {{.code = 0, .watched = false}, Cause::finished},
+      {{.code = 75}, Cause::stopped},
+      {{.code = 64}, Cause::configuration},
+      {{.code = 64, .stop = SIGTERM}, Cause::configuration},
+      {{.code = 65}, Cause::numerics},
+      {{.code = 1}, Cause::failed},
+      {{.code = 137}, Cause::killed},
+      {{.code = 139}, Cause::crashed},
+      {{.code = 137, .launcher_killed = true}, Cause::launcher_killed},
+      {{.code = 137, .out_of_memory = "the kernel"}, Cause::out_of_memory},
+      {{.code = 137, .launcher_killed = true, .out_of_memory = "the kernel"}, Cause::out_of_memory},
+      {{.code = 139, .out_of_memory = "the kernel"}, Cause::crashed},
+      {{.code = 205}, Cause::node_lost},
+      {{.code = 9, .lost_host = "n1"}, Cause::node_lost},
+      {{.code = 9, .daemon_lost = true}, Cause::node_lost},
+      {{.code = 1, .hang = true}, Cause::hang},
+      {{.code = 138, .stop = SIGUSR1}, Cause::stopped},
   };
   for (const Case& each : cases) EXPECT_EQ(judge(each.facts).cause, each.cause) << each.facts.code;
 }
@@ -83,7 +83,7 @@ TEST(Judge, SaysWhyAnAttemptHasEnded) {
 }
 
 TEST(Judge, TakesWhatMpirunRefusesForAConfiguration) {
-  EXPECT_EQ(judge({.code = 1, .refusal = "not so many slots"}).cause, "configuration");
+  EXPECT_EQ(judge({.code = 1, .refusal = "not so many slots"}).cause, Cause::configuration);
 }
 
 TEST(Judge, BlamesNoHostForAConfigurationThatNeedsTooMuchMemory) {
@@ -116,7 +116,7 @@ TEST(Decide, SaysWhereARunGoesOnAfterCorruptionOnlyWhereThatIsKnown) {
     history.add(began);
     AttemptEnded ended;
     ended.attempt = 1;
-    ended.cause = "corruption";
+    ended.cause = Cause::corruption;
     ended.clean = clean;
     history.add(ended);
     return decide({.code = 66}, history, 10).why;

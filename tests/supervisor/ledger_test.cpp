@@ -21,7 +21,7 @@ AttemptEnded some_end() {
   line.attempt = 3;
   line.at = 1'700'000'123;
   line.code = 205;
-  line.cause = "node_lost";
+  line.cause = Cause::node_lost;
   line.signature = "node_lost 205 step \"lost\"\n";
   line.error = "lost";
   line.blame = {{"n2", 2, "the launcher lost contact with it"}};
@@ -62,6 +62,19 @@ TEST(Ledger, ReadsWhatItWrote) {
   ASSERT_TRUE(history.end);
   EXPECT_EQ(history.end->code, 75);
   EXPECT_EQ(history.first, 1U);
+}
+
+TEST(Ledger, HasACauseForEachNameAndForNamesOfLaterVersionsOne) {
+  constexpr int unknown = static_cast<int>(Cause::unknown);
+  for (int i = 0; i <= unknown; ++i) {
+    const auto cause = static_cast<Cause>(i);
+    EXPECT_EQ(cause_named(name(cause)), cause) << name(cause);
+    EXPECT_TRUE(i == unknown || name(cause) < name(static_cast<Cause>(i + 1))) << name(cause);
+  }
+  EXPECT_EQ(cause_named("moved"), Cause::unknown);
+  const History found = replay(
+      "{\"attempt\":1,\"began\":\"\"}\n{\"attempt\":1,\"ended\":\"\",\"cause\":\"moved\"}\n");
+  EXPECT_EQ(found.attempts.at(0).ended->cause, Cause::unknown);
 }
 
 TEST(Ledger, ReadsWhenAnAttemptSaves) {

@@ -19,7 +19,7 @@ using testing::IsEmpty;
 constexpr Index noon = 1'700'000'000;
 
 /// One ended attempt for each blame, all with one signature.
-History history_of(const std::vector<Blame>& blames, const std::string& cause = "killed",
+History history_of(const std::vector<Blame>& blames, Cause cause = Cause::killed,
                    Index between_s = 0) {
   History history;
   Index attempt = 0, at = noon;
@@ -32,7 +32,7 @@ History history_of(const std::vector<Blame>& blames, const std::string& cause = 
     ended.at = at;
     at += between_s;
     ended.cause = cause;
-    ended.signature = cause + " 137 step error";
+    ended.signature = name(cause) + " 137 step error";
     ended.blame = {blame};
     history.add(ended);
   }
@@ -128,18 +128,18 @@ TEST(Nodes, AreNotBlamedForAFaultThatMeetsThreeOfThem) {
 }
 
 TEST(Nodes, KeepTheirBlameForWhatNoProgramDoesHoweverManyThereAre) {
-  for (const char* cause : {"node_lost", "gpu_failed", "corruption"})
+  for (const Cause cause : {Cause::node_lost, Cause::gpu_failed, Cause::corruption})
     EXPECT_EQ(
         node_states(history_of({{"a", 3, ""}, {"b", 2, ""}, {"c", 3, ""}}, cause), noon).size(), 3U)
-        << cause;
-  for (const char* cause : {"killed", "crashed", "hang", "failed"})
+        << name(cause);
+  for (const Cause cause : {Cause::killed, Cause::crashed, Cause::hang, Cause::failed})
     EXPECT_THAT(node_states(history_of({{"a", 3, ""}, {"b", 2, ""}, {"c", 1, ""}}, cause), noon),
                 IsEmpty())
-        << cause;
+        << name(cause);
 }
 
 TEST(Nodes, KeepTheirBlameForHangsInWhichTheyWereSilent) {
-  History history = history_of({{"a", 2, ""}, {"b", 2, ""}, {"c", 2, ""}}, "hang");
+  History history = history_of({{"a", 2, ""}, {"b", 2, ""}, {"c", 2, ""}}, Cause::hang);
   for (Attempt& attempt : history.attempts) {
     Facts facts;
     facts.hang = true;
@@ -152,8 +152,8 @@ TEST(Nodes, KeepTheirBlameForHangsInWhichTheyWereSilent) {
 TEST(Nodes, KeepTheirBlameForFailuresThatAreDaysApart) {
   constexpr Index day = 24 * 3600;
   const std::vector<Blame> blames = {{"a", 3, ""}, {"b", 3, ""}, {"c", 3, ""}};
-  EXPECT_EQ(node_states(history_of(blames, "killed", day), noon + 2 * day).size(), 2U);
-  EXPECT_THAT(node_states(history_of(blames, "killed", day / 2), noon + day), IsEmpty());
+  EXPECT_EQ(node_states(history_of(blames, Cause::killed, day), noon + 2 * day).size(), 2U);
+  EXPECT_THAT(node_states(history_of(blames, Cause::killed, day / 2), noon + day), IsEmpty());
 }
 
 TEST(Nodes, ThatAreReleasedCountNoLongerForAFaultOfTheProgram) {

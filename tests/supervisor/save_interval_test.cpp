@@ -16,7 +16,7 @@ History with_failures(Index failures, double save_s) {
     history.add(began);
     AttemptEnded ended;
     ended.attempt = attempt;
-    ended.cause = "killed";
+    ended.cause = Cause::killed;
     ended.first_step = 100 * (attempt - 1) + 1;
     ended.last_step = 100 * attempt;
     ended.useful_s = 90;

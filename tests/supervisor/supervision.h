@@ -25,14 +25,13 @@ class Supervision : public testing::Test {
     Supervisor supervisor(world_, settings_, replay(world_.ledger));
     const int code = supervisor.run();
     trireme::test::record("exit", std::to_string(code));
-    states_ = supervisor.states();
     return code;
   }
   History history() const { return replay(world_.ledger); }
   std::vector<std::string> causes() const {
     std::vector<std::string> all;
     for (const Attempt& attempt : history().attempts)
-      all.push_back(attempt.ended ? attempt.ended->cause : "?");
+      all.push_back(attempt.ended ? name(attempt.ended->cause) : "?");
     return all;
   }
   /// From the end of an attempt to the start of the next.
@@ -44,7 +43,6 @@ class Supervision : public testing::Test {
 
   FakeWorld world_;
   Settings settings_ = settings_of_a_test();
-  std::vector<State> states_;
 };
 
 }  // namespace trireme::supervisor::test

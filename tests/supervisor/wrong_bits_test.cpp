@@ -40,7 +40,7 @@ TEST_F(WrongBits, PutTheHostOfTheRankIntoQuarantine) {
   EXPECT_THAT(hosts(0), ElementsAre("n0", "n1"));
   EXPECT_THAT(hosts(1), ElementsAre("n0", "n2"));
   const AttemptEnded ended = *replay(world_.ledger).attempts[0].ended;
-  EXPECT_EQ(ended.cause, "corruption");
+  EXPECT_EQ(ended.cause, Cause::corruption);
   ASSERT_EQ(ended.blame.size(), 1U);
   EXPECT_EQ(ended.blame[0].host, "n1");
   EXPECT_EQ(ended.blame[0].points, 3);
@@ -57,7 +57,7 @@ TEST_F(WrongBits, ThatTwoReplicasDoNotDecideSwapTheHosts) {
   EXPECT_THAT(hosts(1), ElementsAre("n1", "n0"));
   EXPECT_THAT(hosts(2), ElementsAre("n1", "n0"));
   EXPECT_THAT(hosts(3), ElementsAre("n2", "n0")) << "rank 3 of attempt 1 was on n1";
-  EXPECT_EQ(replay(world_.ledger).attempts[2].ended->cause, "failed");
+  EXPECT_EQ(replay(world_.ledger).attempts[2].ended->cause, Cause::failed);
 }
 
 TEST_F(WrongBits, ThatTwoReplicasDoNotDecideSwapTheHostsAlsoWhereAGpuIsWarm) {

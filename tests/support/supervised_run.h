@@ -85,7 +85,7 @@ class SupervisedRun : public testing::Test {
   std::vector<std::string> causes() const {
     std::vector<std::string> all;
     for (const supervisor::Attempt& attempt : history().attempts)
-      all.push_back(attempt.ended ? attempt.ended->cause : "none");
+      all.push_back(attempt.ended ? name(attempt.ended->cause) : "none");
     return all;
   }
   pid_t mpirun() const {

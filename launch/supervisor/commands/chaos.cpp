@@ -102,7 +102,7 @@ Trial judge_trial(const Fault& fault, const AttemptEnded& ended, Index resumed, 
                   const std::vector<std::string>& suspects) {
   Trial trial;
   trial.fault = fault;
-  trial.cause = ended.cause;
+  trial.cause = name(ended.cause);
   const FaultKind* kind = find_fault_kind(fault.kind);
   trial.cause_is_right = kind != nullptr && kind->is_expected(ended.cause);
   if (kind != nullptr && kind->victim == Victim::rank)
@@ -117,7 +117,7 @@ Trial judge_trial(const Fault& fault, const AttemptEnded& ended, Index resumed, 
   }
   // A host that is lost may be noticed first by the ranks of others, which do not move: it must be
   // among those that may be the reason, though it is named only where it is the only one.
-  if (fault.kind == "node" && ended.cause == "hang" && trial.culprit != Culprit::right)
+  if (fault.kind == "node" && ended.cause == Cause::hang && trial.culprit != Culprit::right)
     trial.cause_is_right = ended.blame.empty() && is_among(fault.victim, suspects);
   trial.seconds = seconds;
   trial.lost_steps = std::max<Index>(0, ended.last_step - resumed);

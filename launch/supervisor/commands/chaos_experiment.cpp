@@ -228,7 +228,7 @@ bool Experiment::may_be_done(const std::string& kind) const {
   // Gradients that are not finite again before a newer durable step would end the run.
   const std::vector<Index> durable = durable_steps(paths_.run, 1);
   return std::none_of(history_.attempts.begin(), history_.attempts.end(), [&](const Attempt& at) {
-    return at.ended && at.ended->cause == "numerics" &&
+    return at.ended && at.ended->cause == Cause::numerics &&
            (durable.empty() || durable.front() <= at.ended->last_step);
   });
 }

@@ -156,7 +156,7 @@ std::string to_text(const Status& status) {
   if (const auto age = age_s(date_text(last.began.at), date_now()))
     text += fmt::format(", began {} ago", readable_age(*age));
   if (last.ended)
-    text += fmt::format("; ended: {} (exit code {}){}", last.ended->cause, last.ended->code,
+    text += fmt::format("; ended: {} (exit code {}){}", name(last.ended->cause), last.ended->code,
                         last.ended->error.empty() ? "" : ": " + last.ended->error);
   text += "\n";
   text += describe_pause(status);
@@ -196,7 +196,7 @@ Json to_json(const Status& status) {
     all.emplace_back("attempt", last.began.attempt);
     all.emplace_back("ranks", last.began.ranks);
     all.emplace_back("layout", last.began.layout.empty() ? Json() : Json(last.began.layout));
-    all.emplace_back("cause", last.ended ? Json(last.ended->cause) : Json());
+    all.emplace_back("cause", last.ended ? Json(name(last.ended->cause)) : Json());
   }
   Json::Array pages;
   for (const observe::RankReport& rank : status.ranks)

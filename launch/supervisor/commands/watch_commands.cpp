@@ -113,11 +113,11 @@ std::string first_screen(const Paths& paths, const History& history, const Goodp
       last_step_in(history.metrics_in(paths.run)), durable.empty() ? 0 : durable.front());
   std::vector<AttemptLine> lines = found.lines;
   for (AttemptLine& line : lines)
-    if (line.cause.empty() && !supervised) line.reason = "its supervisor died";
+    if (!line.cause && !supervised) line.reason = "its supervisor died";
   text += to_text(lines, most);
   Index last = 0;  // that has failed
   for (const AttemptLine& line : found.lines)
-    if (!line.cause.empty() && is_failure(line.cause)) last = line.attempt;
+    if (line.cause && is_failure(*line.cause)) last = line.attempt;
   if (last > 0) text += fmt::format("files: {}\n", paths.attempt(last));
   return text;
 }

@@ -20,7 +20,6 @@ std::vector<std::string> names_of(const std::vector<Host>& hosts) {
 }  // namespace
 
 Supervisor::Watch Supervisor::begin_attempt(const AttemptPlan& plan) {
-  enter(State::launch);
   const std::string loss = world_.loss_of_run();
   require(loss.empty(), loss, ": no attempt is started");
   const std::vector<Index> durable = world_.durable_steps();
@@ -82,7 +81,8 @@ void Supervisor::start(const AttemptPlan& plan) {
     line.attempt = plan.attempt;
     line.at = world_.date();
     line.code = code::failed;
-    line.cause = line.signature = "failed";
+    line.cause = Cause::failed;
+    line.signature = name(line.cause);
     line.error = error.what();
     line.last_step = line.durable = history_.attempts.back().began.resumed;
     world_.append(to_json(line));

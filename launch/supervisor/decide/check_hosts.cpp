@@ -17,7 +17,6 @@ constexpr double between_long_s = 60;  // where one could not be made
 std::optional<Fitness> Supervisor::await_preflight(const std::vector<Host>& hosts, bool thorough) {
   const auto check = world_.preflight(hosts, thorough);
   if (check == nullptr) return std::nullopt;
-  enter(State::preflight);
   const double asked_at = world_.now();
   std::optional<Fitness> found;
   while (!(found = check->poll()) && look_between_attempts(look_s)) {

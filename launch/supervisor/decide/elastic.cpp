@@ -93,7 +93,7 @@ void Supervisor::take_layout(AttemptPlan& plan, const PickSome& pick_some) {
 /// After the program has refused a layout that it had called legal, as where memory is short: the
 /// next smaller one is tried. False: it has not.
 bool Supervisor::refuse_if_it_cannot_run(const AttemptPlan& plan) {
-  if (!plan.fewer || history_.attempts.back().ended->cause != "configuration") return false;
+  if (!plan.fewer || history_.attempts.back().ended->cause != Cause::configuration) return false;
   layouts_.refuse(plan.layout);
   refused_ = history_.attempts.back().ended->error;
   world_.say(plan.layout.text() + " cannot run here: another layout is tried");

@@ -22,7 +22,7 @@ Index Supervisor::step_to_go_back_to(bool resumes) {
   if (history_.attempts.empty() || !history_.attempts.back().ended) return -1;
   const Attempt& last = history_.attempts.back();
   const bool of_the_user = !resumes && !settings_.ckpt_step.empty();
-  const bool numerics = last.ended->cause == "numerics";
+  const bool numerics = last.ended->cause == Cause::numerics;
   const bool since_an_end = history_.attempts.size() > history_.first;
   if (of_the_user || (numerics && !since_an_end)) return -1;
   if (numerics) {
@@ -31,7 +31,7 @@ Index Supervisor::step_to_go_back_to(bool resumes) {
     return durable.empty() ? -1 : durable[durable.size() > 1 ? 1 : 0];
   }
   if (has_not_gone_back(last)) return world_.newest_durable_up_to(last.began.resumed);
-  if (last.ended->cause != "corruption" || !last.ended->clean) return -1;
+  if (last.ended->cause != Cause::corruption || !last.ended->clean) return -1;
   const Index clean = *last.ended->clean;
   const Index step = clean < 0 ? -1 : world_.newest_durable_up_to(clean);
   if (step < 0)

@@ -50,7 +50,6 @@ void Supervisor::consider_growth(Watch& watch, const AttemptPlan& plan) {
                   "of {}",
                   larger.layout.text(), plan.layout.text()),
       Json::Object{{"layout", larger.layout.text()}});
-  enter(State::saving);
   watch.grows = watch.asked = true;
   watch.asked_at = now;
   ask(watch);

@@ -32,31 +32,31 @@ std::string without_numbers(const std::string& text) {
   return cut;
 }
 
-std::string cause_of(const Facts& facts) {
+Cause cause_of(const Facts& facts) {
   const bool gpu_failed = has_sign(facts.gpu_signs, observe::HealthAction::fatal);
-  if (facts.hang) return gpu_failed ? "gpu_failed" : "hang";
-  if (facts.finished || (facts.code == code::done && !facts.watched)) return "finished";
-  if (facts.code == code::configuration || !facts.refusal.empty()) return "configuration";
-  if (facts.grows && facts.stop == 0) return "growth";
-  if (facts.replaces && facts.stop == 0) return "replacement";
-  if (facts.code == code::stopped || facts.stop != 0) return "stopped";
-  if (facts.code == code::done) return "ended_early";
-  if (facts.code == code::numerics) return "numerics";
-  if (facts.code == code::corruption) return "corruption";
+  if (facts.hang) return gpu_failed ? Cause::gpu_failed : Cause::hang;
+  if (facts.finished || (facts.code == code::done && !facts.watched)) return Cause::finished;
+  if (facts.code == code::configuration || !facts.refusal.empty()) return Cause::configuration;
+  if (facts.grows && facts.stop == 0) return Cause::growth;
+  if (facts.replaces && facts.stop == 0) return Cause::replacement;
+  if (facts.code == code::stopped || facts.stop != 0) return Cause::stopped;
+  if (facts.code == code::done) return Cause::ended_early;
+  if (facts.code == code::numerics) return Cause::numerics;
+  if (facts.code == code::corruption) return Cause::corruption;
   const bool killed = facts.launcher_killed || facts.code == 128 + SIGKILL;
-  if (killed && !facts.out_of_memory.empty()) return "out_of_memory";
-  if (gpu_failed) return "gpu_failed";
-  if (facts.launcher_killed) return "launcher_killed";
+  if (killed && !facts.out_of_memory.empty()) return Cause::out_of_memory;
+  if (gpu_failed) return Cause::gpu_failed;
+  if (facts.launcher_killed) return Cause::launcher_killed;
   if (!facts.lost_host.empty() || facts.daemon_lost || facts.code == lost_daemon)
-    return "node_lost";
-  if (facts.code == 128 + SIGKILL) return "killed";
-  if (facts.code > 128) return "crashed";
-  return "failed";
+    return Cause::node_lost;
+  if (facts.code == 128 + SIGKILL) return Cause::killed;
+  if (facts.code > 128) return Cause::crashed;
+  return Cause::failed;
 }
 
 /// An ended attempt that failed, and after which the job was started again.
 bool counts(const Attempt& attempt) {
-  return attempt.ended && attempt.ended->cause != "supervisor_lost" &&
+  return attempt.ended && attempt.ended->cause != Cause::supervisor_lost &&
          !is_planned(attempt.ended->cause);
 }
 /// The failures at the end of the ledger without progress: an attempt has made some if it made a
@@ -69,7 +69,7 @@ struct Tail {
 /// found again.
 bool passed_corruption(const History& history, std::size_t i) {
   const auto is_corrupt = [](const Attempt& attempt) {
-    return attempt.ended && attempt.ended->cause == "corruption";
+    return attempt.ended && attempt.ended->cause == Cause::corruption;
   };
   const Attempt& attempt = history.attempts[i];
   if (!progressed(attempt)) return false;
@@ -98,12 +98,12 @@ Tail tail_of(const History& history) {
   return tail;
 }
 
-/// The last step of an earlier attempt that ended with "numerics", and that this one did not pass;
-/// -1: none.
+/// The last step of an earlier attempt that ended with Cause::numerics, and that this one did not
+/// pass; -1: none.
 Index same_numerics(const Facts& facts, const History& history) {
   for (std::size_t i = history.first; i + 1 < history.attempts.size(); ++i) {
     const Attempt& attempt = history.attempts[i];
-    if (attempt.ended && attempt.ended->cause == "numerics" &&
+    if (attempt.ended && attempt.ended->cause == Cause::numerics &&
         facts.durable <= attempt.ended->last_step)
       return attempt.ended->last_step;
   }
@@ -159,26 +159,26 @@ std::string name_of_signal(int signal) {
   return name == nullptr ? str("signal ", signal) : str("SIG", name);
 }
 
-std::string reason_of(const std::string& cause, const Facts& facts) {
+std::string reason_of(Cause cause, const Facts& facts) {
   const auto with_first_error = [&](const std::string& reason) {
     return facts.first_error.empty() ? reason : reason + ": " + facts.first_error;
   };
-  if (cause == "out_of_memory") return facts.out_of_memory;
+  if (cause == Cause::out_of_memory) return facts.out_of_memory;
   if (!facts.refusal.empty()) return facts.refusal;
-  if (cause == "launcher_killed") {
+  if (cause == Cause::launcher_killed) {
     const int signal = facts.code - 128;
     return str("mpirun itself got ", name_of_signal(signal),
                signal == SIGKILL ? ": lack of memory, an operator, or the batch system" : "");
   }
-  if ((cause == "killed" || cause == "crashed") && !facts.rank_end.empty())
+  if ((cause == Cause::killed || cause == Cause::crashed) && !facts.rank_end.empty())
     return with_first_error(facts.rank_end);
-  if (cause == "node_lost" && !facts.lost_host.empty())
+  if (cause == Cause::node_lost && !facts.lost_host.empty())
     return "mpirun lost contact with " + facts.lost_host;
-  if (cause == "node_lost" && facts.daemon_lost && facts.last_step == facts.resumed)
+  if (cause == Cause::node_lost && facts.daemon_lost && facts.last_step == facts.resumed)
     return "mpirun could not start its daemon on a host" +
            (facts.last_line.empty() ? "" : ": " + facts.last_line);
   if (!facts.first_error.empty() || !is_failure(cause)) return facts.first_error;
-  if (cause == "ended_early") return "the program ended with 0 before its last step";
+  if (cause == Cause::ended_early) return "the program ended with 0 before its last step";
   if (!facts.box.empty()) return facts.box;
   return facts.last_line.empty() ? "it printed nothing"
                                  : "it printed no error, and at last: " + facts.last_line;
@@ -188,21 +188,21 @@ Verdict judge(const Facts& facts) {
   Verdict verdict;
   verdict.cause = cause_of(facts);
   verdict.blame = blame_for(facts.gpu_signs);
-  verdict.signature =
-      str(verdict.cause, ' ', facts.code, ' ', facts.last_step > facts.resumed ? "step" : "start",
-          ' ', without_numbers(facts.hang_kind.empty() ? facts.first_error : facts.hang_kind));
-  if (verdict.cause == "node_lost" && !facts.lost_host.empty())
+  verdict.signature = str(
+      name(verdict.cause), ' ', facts.code, ' ', facts.last_step > facts.resumed ? "step" : "start",
+      ' ', without_numbers(facts.hang_kind.empty() ? facts.first_error : facts.hang_kind));
+  if (verdict.cause == Cause::node_lost && !facts.lost_host.empty())
     verdict.blame.push_back({facts.lost_host, 2, "the launcher lost contact with it"});
   for (const std::string& host : facts.unreachable)
     verdict.blame.push_back({host, 2, "it does not answer"});
   constexpr Index points = 3;  // out at once: it may compute wrongly what nothing compares
   for (const std::string& host : facts.wrong_hosts)
     verdict.blame.push_back({host, points, "it held wrong bits (silent corruption)"});
-  const bool died = verdict.cause == "killed" || verdict.cause == "crashed";
+  const bool died = verdict.cause == Cause::killed || verdict.cause == Cause::crashed;
   const bool of_the_program = has_sign(facts.gpu_signs, observe::HealthAction::program);
   if (died && !facts.rank_host.empty() && !of_the_program)
     verdict.blame.push_back({facts.rank_host, 1, str("a rank ended by signal ", facts.code - 128)});
-  if (verdict.cause == "replacement" && !facts.slow_host.empty())
+  if (verdict.cause == Cause::replacement && !facts.slow_host.empty())
     verdict.blame.push_back({facts.slow_host, 1, facts.why_slow});
   for (const std::string& host : facts.hang_hosts)
     verdict.blame.push_back({host, 2, facts.first_error});
@@ -211,13 +211,13 @@ Verdict judge(const Facts& facts) {
 
 Decision decide(const Facts& facts, const History& history, Index max_restarts) {
   const AttemptEnded& last = *history.attempts.back().ended;
-  if (last.cause == "finished") return end(code::done, "finished");
-  if (last.cause == "stopped") return after_stop(facts);
+  if (last.cause == Cause::finished) return end(code::done, "finished");
+  if (last.cause == Cause::stopped) return after_stop(facts);
   if (is_planned(last.cause)) return {.restart = true};
-  const bool refused = last.cause == "configuration";
+  const bool refused = last.cause == Cause::configuration;
   if (refused && !has_run_before(history))
     return end(code::configuration, "the configuration cannot run");  // the attempt says why
-  const bool numerics = last.cause == "numerics";
+  const bool numerics = last.cause == Cause::numerics;
   if (numerics)
     if (const Index step = same_numerics(facts, history); step >= 0)
       return end(code::no_help, str("gradients are not finite again, at step ", step,
@@ -226,14 +226,14 @@ Decision decide(const Facts& facts, const History& history, Index max_restarts) 
   const Tail tail = tail_of(history);
   const int no_help = refused ? code::configuration : code::no_help;
   if (tail.equal >= equal_failures)
-    return end(no_help, with_reason(str(equal_failures, " equal failures (", last.cause,
+    return end(no_help, with_reason(str(equal_failures, " equal failures (", name(last.cause),
                                         ") without a new durable step between"),
                                     last));
   if (tail.all >= failures)
     return end(no_help, with_reason(str(failures,
                                         " failures without a new durable step between, "
                                         "the last one ",
-                                        last.cause),
+                                        name(last.cause)),
                                     last));
   Index made = 0;
   for (std::size_t i = history.first; i < history.attempts.size(); ++i)
@@ -245,7 +245,7 @@ Decision decide(const Facts& facts, const History& history, Index max_restarts) 
           .delay_s = std::max(backoff_s(tail.all), refused ? after_refusal_s : 0),
           .why = numerics  ? "gradients were not finite: once more, from an earlier step"
                  : refused ? "the configuration could run before: once more"
-                 : last.cause != "corruption" ? ""
+                 : last.cause != Cause::corruption ? ""
                  : last.clean
                      ? "silent corruption: once more"  // from where: step_to_go_back_to()
                      : "silent corruption: once more, from the newest step that is saved, whose "

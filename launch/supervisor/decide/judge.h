@@ -48,14 +48,14 @@ struct Facts {
 };
 
 struct Verdict {
-  std::string cause;      // "finished", "killed", ...: docs/concepts/recovery.md lists them
+  Cause cause;
   std::string signature;  // equal for failures that look alike
   std::vector<Blame> blame;
 };
 Verdict judge(const Facts& facts);
 /// What is known of why an attempt with this cause has ended, in a sentence; empty where the cause
 /// says all.
-std::string reason_of(const std::string& cause, const Facts& facts);
+std::string reason_of(Cause cause, const Facts& facts);
 /// "SIGKILL".
 std::string name_of_signal(int signal);
 

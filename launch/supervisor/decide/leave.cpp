@@ -57,7 +57,6 @@ void Supervisor::leave(Watch& watch, const Leave& line) {
                   fmt::format("{}: {}: asks the job to save and end, to continue without this host",
                               line.host, line.why),
                   Json::Object{{"host", line.host}, {"why", line.why}});
-  enter(State::saving);
   watch.replaces = watch.asked = true;
   watch.asked_at = world_.now();
   ask(watch);

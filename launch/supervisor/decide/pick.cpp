@@ -134,7 +134,6 @@ void Supervisor::show_nodes(const std::vector<NodeState>& before) {
       return each.host == state.host && each.quarantined();
     };
     if (!state.quarantined() || std::any_of(before.begin(), before.end(), same)) continue;
-    enter(State::quarantine);
     fit_.erase(state.host);
     long_checked_.erase(state.host);
     world_.announce("quarantine",

@@ -48,7 +48,6 @@ int Supervisor::run() {
   if (!await_layouts([&] { why = why_not_elastic(); })) return end_without_hosts();
   if (!why.empty()) return end(code::configuration, why);
   for (;;) {
-    enter(State::pick);
     AttemptPlan plan;
     if (!pick(plan)) return end_without_hosts();
     const Facts facts = attempt(plan);
@@ -56,14 +55,12 @@ int Supervisor::run() {
     if (decision.exit_code == code::configuration && refuse_if_it_cannot_run(plan)) continue;
     if (!decision.restart) return end(decision.exit_code, decision.why);
     if (!decision.why.empty()) world_.say(decision.why);
-    enter(State::backoff);
     if (decision.delay_s > 0) world_.say(fmt::format("waits {:.0f} s", decision.delay_s));
     if (!wait(decision.delay_s)) return end(code::stopped, "stopped between attempts");
   }
 }
 
 void Supervisor::begin() {
-  enter(State::read_ledger);
   if (history_.ignored > 0)
     world_.say(fmt::format("{} damaged lines of the ledger are ignored", history_.ignored));
   close_torn_attempt();
@@ -83,7 +80,8 @@ void Supervisor::close_torn_attempt() {
   AttemptEnded line;
   line.attempt = began.attempt;
   line.at = world_.date();
-  line.cause = line.signature = "supervisor_lost";
+  line.cause = Cause::supervisor_lost;
+  line.signature = name(line.cause);
   line.started = world_.started_from(line.attempt);
   line.durable = line.last_step = durable.empty() ? 0 : durable.front();
   // Without snapshots in memory PROGRAM does not say from where it has started.
@@ -96,14 +94,12 @@ void Supervisor::close_torn_attempt() {
 
 Facts Supervisor::attempt(const AttemptPlan& plan) {
   Watch watch = begin_attempt(plan);
-  enter(State::loading);
   while (!watch.code && !must_end(watch)) {
     const double looked_at = world_.now();
     take(watch, world_.look(look_s), looked_at);
     consider_growth(watch, plan);
     consider_leaving(watch, plan);
   }
-  enter(State::judge);
   asked_.reset();
   world_.end_all();
   take(watch, world_.look(0), world_.now());  // what was written until the end
@@ -117,14 +113,14 @@ Facts Supervisor::attempt(const AttemptPlan& plan) {
   world_.announce(
       "attempt_ended",
       fmt::format("attempt {} ended: {} (exit code {}), step {}, newest durable step {}{}",
-                  ended.attempt, ended.cause, ended.code, ended.last_step, ended.durable,
+                  ended.attempt, name(ended.cause), ended.code, ended.last_step, ended.durable,
                   ended.error.empty() ? "" : ": " + ended.error),
       to_json(ended));
   for (const Blame& blame : ended.blame)
     if (blame.points > 1) fit_.erase(blame.host);  // when it returns, it is checked again
   const bool names_a_host = std::any_of(ended.blame.begin(), ended.blame.end(),
                                         [](const Blame& blame) { return blame.points > 0; });
-  if (ended.cause == "node_lost" && !names_a_host)  // any of them may be bad
+  if (ended.cause == Cause::node_lost && !names_a_host)  // any of them may be bad
     for (const Host& host : plan.hosts) fit_.erase(host.name);
   show_nodes(states_before);
   return facts;
@@ -188,7 +184,6 @@ void Supervisor::take(Watch& watch, const Sight& sight, double looked_at) {
     for (const Step& step : sight.steps) steps_s += step.seconds;
     watch.first_step = std::max(watch.began, now - steps_s);
     watch.first_number = sight.steps.front().number;
-    if (states_.back() == State::loading) enter(State::training);
     say_origin(watch);
   }
   for (const Step& step : sight.steps) {
@@ -269,7 +264,6 @@ bool Supervisor::must_end(Watch& watch) {
   if (stop_ != 0 && !watch.asked) {
     watch.asked = true;
     watch.asked_at = now;
-    enter(State::saving);
     const bool idle = settings_.watched && !watch.output && watch.first_step < 0;
     world_.announce("stopping",
                     name_of(stop_) + (idle ? ": ends the job, which has done nothing yet"
@@ -312,7 +306,7 @@ AttemptEnded Supervisor::account(const Watch& watch, const Facts& facts,
   line.error = reason_of(verdict.cause, facts);
   line.blame = verdict.blame;
   line.slow = facts.slow;
-  if (line.cause == "corruption") line.clean = facts.clean;
+  if (line.cause == Cause::corruption) line.clean = facts.clean;
   line.last_step = watch.last_step;
   line.durable = watch.durable;
   line.first_step = watch.first_number;
@@ -323,7 +317,7 @@ AttemptEnded Supervisor::account(const Watch& watch, const Facts& facts,
   line.save_interval = watch.pace.save_interval();
   line.gpus_per_rank = facts.gpus_per_rank;
   line.start_s = watch.first_step < 0 ? line.wall_s : watch.first_step - watch.began;
-  const bool kept = verdict.cause == "finished" || facts.code == code::stopped;
+  const bool kept = verdict.cause == Cause::finished || facts.code == code::stopped;
   line.useful_s = watch.times.durable_s() + (kept ? watch.times.open_s() : 0);
   line.lost_s = kept ? 0 : watch.times.open_s();
   line.stall_s = std::max(0.0, line.wall_s - line.start_s - line.useful_s - line.lost_s);
@@ -350,7 +344,6 @@ bool Supervisor::wait(double seconds) {
 }
 
 int Supervisor::end(int exit_code, const std::string& why) {
-  enter(exit_code == code::done ? State::done : State::give_up);
   const SupervisionEnded line{world_.date(), exit_code, why};
   world_.append(to_json(line));
   history_.add(line);

@@ -42,21 +42,6 @@ struct Settings {
   std::string host;  // of this process
 };
 
-enum class State {
-  read_ledger,
-  pick,
-  preflight,
-  launch,
-  loading,
-  training,
-  saving,
-  judge,
-  quarantine,
-  backoff,
-  done,
-  give_up
-};
-
 /// An attempt that could have more ranks.
 struct Growth {
   Index ranks_now = 0, ranks = 0;
@@ -75,13 +60,10 @@ class Supervisor {
   /// Returns the exit code of `trireme run`. Throws: Error when the ledger cannot be written, or
   /// another supervisor has taken over.
   int run();
-  /// The states in which it was, for tests.
-  const std::vector<State>& states() const { return states_; }
 
  private:
   struct Watch;                           // what was seen of the current attempt
   static constexpr double look_s = 0.05;  // the longest wait without a look at the clock
-  void enter(State state) { states_.push_back(state); }
   void begin();
   void close_torn_attempt();
   bool pick(AttemptPlan& plan);
@@ -138,7 +120,6 @@ class Supervisor {
   World& world_;
   const Settings settings_;
   History history_;
-  std::vector<State> states_;
   double began_;                             // of this supervisor
   double last_ended_ = -1;                   // of the last attempt; -1: there was none
   double no_hosts_s_ = 0, preflight_s_ = 0;  // since then

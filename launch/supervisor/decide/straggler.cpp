@@ -19,7 +19,7 @@ std::set<std::string> heirs_of_stragglers(const History& history) {
   std::set<std::string> heirs;
   for (std::size_t i = 0; i + 1 < history.attempts.size(); ++i) {
     const Attempt& attempt = history.attempts[i];
-    if (!attempt.ended || attempt.ended->cause != "replacement") continue;
+    if (!attempt.ended || attempt.ended->cause != Cause::replacement) continue;
     const auto& before = attempt.began.nodes;
     const auto& after = history.attempts[i + 1].began.nodes;
     for (const Leave& leave : history.leaves)

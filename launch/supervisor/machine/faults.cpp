@@ -122,26 +122,26 @@ const std::vector<FaultKind>& fault_kinds() {
   using observe::InjectedFault;
   constexpr auto none = InjectedFault::none;
   static const std::vector<FaultKind> kinds = {
-      {"kill", Victim::rank, SIGKILL, none, {"killed"}},
-      {"segv", Victim::rank, SIGSEGV, none, {"crashed"}},
-      {"stop", Victim::rank, SIGSTOP, none, {"hang"}},
-      {"hang", Victim::rank, 0, InjectedFault::hang, {"hang"}},
+      {"kill", Victim::rank, SIGKILL, none, {Cause::killed}},
+      {"segv", Victim::rank, SIGSEGV, none, {Cause::crashed}},
+      {"stop", Victim::rank, SIGSTOP, none, {Cause::hang}},
+      {"hang", Victim::rank, 0, InjectedFault::hang, {Cause::hang}},
       {"slow", Victim::rank, 0, InjectedFault::slow, {}},
-      {"nan", Victim::rank, 0, InjectedFault::nan, {"numerics"}},
-      {"flip", Victim::rank, 0, InjectedFault::flip, {"corruption"}, true},
-      {"xid", Victim::rank, 0, InjectedFault::xid, {"gpu_failed"}, true},
+      {"nan", Victim::rank, 0, InjectedFault::nan, {Cause::numerics}},
+      {"flip", Victim::rank, 0, InjectedFault::flip, {Cause::corruption}, true},
+      {"xid", Victim::rank, 0, InjectedFault::xid, {Cause::gpu_failed}, true},
       {"full-disk", Victim::rank, 0, InjectedFault::full_disk, {}},
       {"corrupt", Victim::copy, 0, none, {}},
-      {"mpirun", Victim::launcher, SIGKILL, none, {"launcher_killed"}},
-      {"daemon", Victim::daemon, SIGKILL, none, {"node_lost"}},
-      {"node", Victim::host, 0, none, {"node_lost", "hang"}, true},
-      {"link", Victim::host, 0, none, {"node_lost", "hang"}, true},
-      {"term", Victim::supervisor, SIGTERM, none, {"stopped"}},
+      {"mpirun", Victim::launcher, SIGKILL, none, {Cause::launcher_killed}},
+      {"daemon", Victim::daemon, SIGKILL, none, {Cause::node_lost}},
+      {"node", Victim::host, 0, none, {Cause::node_lost, Cause::hang}, true},
+      {"link", Victim::host, 0, none, {Cause::node_lost, Cause::hang}, true},
+      {"term", Victim::supervisor, SIGTERM, none, {Cause::stopped}},
   };
   return kinds;
 }
 
-bool FaultKind::is_expected(const std::string& cause) const {
+bool FaultKind::is_expected(Cause cause) const {
   return std::find(causes.begin(), causes.end(), cause) != causes.end();
 }
 

@@ -27,9 +27,9 @@ struct FaultKind {
   Victim victim;
   int signal;  // 0: none
   observe::InjectedFault injected;
-  std::vector<std::string> causes;  // of the attempt, in the ledger; none: it continues
-  bool takes_host = false;          // out of the run, where there are several
-  bool is_expected(const std::string& cause) const;
+  std::vector<Cause> causes;  // of the attempt, in the ledger; none: it continues
+  bool takes_host = false;    // out of the run, where there are several
+  bool is_expected(Cause cause) const;
 };
 const std::vector<FaultKind>& fault_kinds();
 /// Null: there is none of this name.

@@ -135,7 +135,7 @@ Goodput goodput(const History& history) {
     const double restart_s = failed == nullptr ? 0 : ended.start_s + attempt.began.waited_s;
     if (failed != nullptr) {
       failed->lost_s += restart_s;
-      sum.causes[failed->cause].lost_s += restart_s;
+      sum.causes[*failed->cause].lost_s += restart_s;
     }
     line.at = ended.at;
     line.cause = ended.cause;
@@ -149,10 +149,10 @@ Goodput goodput(const History& history) {
     if (failed == nullptr) continue;
     line.lost_steps = recovered.lost_steps;
     ++sum.failures;
-    Goodput::Cause& cause = sum.causes[ended.cause];
-    ++cause.failures;
-    cause.lost_s += line.lost_s;
-    cause.lost_steps += recovered.lost_steps;
+    Goodput::Cost& cost = sum.causes[ended.cause];
+    ++cost.failures;
+    cost.lost_s += line.lost_s;
+    cost.lost_steps += recovered.lost_steps;
     for (const Blame& blame : ended.blame)
       if (blame.points > 0) ++sum.failures_of_host[blame.host];
   }
@@ -192,10 +192,10 @@ std::string to_text(const Goodput& g, const Price& price) {
     text += line("  of it: too few hosts", g.no_hosts_s, g.wall_s);
     text += fmt::format("goodput without that: {:.1f} %\n", 100 * g.ratio_with_hosts());
   }
-  for (const auto& [name, cause] : g.causes)
-    text += fmt::format("  {}: {}, {} done again, {:.1f} s lost\n", name,
-                        count(cause.failures, "failure"), count(cause.lost_steps, "step"),
-                        cause.lost_s);
+  for (const auto& [cause, cost] : g.causes)
+    text +=
+        fmt::format("  {}: {}, {} done again, {:.1f} s lost\n", name(cause),
+                    count(cost.failures, "failure"), count(cost.lost_steps, "step"), cost.lost_s);
   if (g.from_memory > 0)
     text +=
         fmt::format("  {} started from a snapshot in memory\n", count(g.from_memory, "attempt"));
@@ -221,10 +221,10 @@ std::string to_text(const Goodput& g, const Price& price) {
 Json to_json(const Goodput& g, const Price& price) {
   Json::Object causes, hosts, layouts;
   for (const auto& [layout, seconds] : g.layouts) layouts.emplace_back(layout, seconds);
-  for (const auto& [name, cause] : g.causes)
-    causes.emplace_back(name, Json::Object{{"failures", cause.failures},
-                                           {"lost_steps", cause.lost_steps},
-                                           {"lost_s", cause.lost_s}});
+  for (const auto& [cause, cost] : g.causes)
+    causes.emplace_back(name(cause), Json::Object{{"failures", cost.failures},
+                                                  {"lost_steps", cost.lost_steps},
+                                                  {"lost_s", cost.lost_s}});
   for (const auto& [host, failures] : g.failures_of_host) hosts.emplace_back(host, failures);
   Json::Object all{{"attempts", g.attempts},
                    {"failures", g.failures},

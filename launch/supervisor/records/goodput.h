@@ -39,7 +39,7 @@ struct Goodput {
   Index from_memory = 0,
         from_local = 0;  // attempts that started from a snapshot, see Started::tier
   /// What ranks and spares held, over wall_s; `spare`: the part of spares; `lost`: what failures
-  /// cost, as in Cause.
+  /// cost, as in Cost.
   struct Hours {
     double all = 0, spare = 0, lost = 0;
   };
@@ -47,12 +47,12 @@ struct Goodput {
   bool gpus_assumed = false;  // one for each rank of an attempt that has not said it
   /// `lost_s`: steps that are done again, the time until it was noticed, and the wait and the start
   /// after it.
-  struct Cause {
+  struct Cost {
     Index failures = 0, lost_steps = 0;
     double lost_s = 0;
   };
   std::vector<AttemptLine> lines;  // one for each attempt, also for one that runs
-  std::map<std::string, Cause> causes;
+  std::map<Cause, Cost> causes;
   std::map<std::string, Index> failures_of_host;
   std::vector<std::string> notes;  // of attempts: which ranks were slow, and spikes of the loss
   std::optional<SaveInterval> saves;

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <iterator>
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
@@ -21,6 +22,41 @@ namespace trireme::supervisor {
 namespace {
 
 const std::string bytes_member = "_bytes";
+
+enum class Kind { intended, planned, failure };
+struct CauseRow {
+  const char* name;
+  Kind kind;
+  const char* remedy;
+};
+/// In the order of the enum.
+constexpr CauseRow cause_rows[] = {
+    {"configuration", Kind::failure, "correct what the line names, then start `trireme run` again"},
+    {"corruption", Kind::failure, "take the named host out of service: trireme nodes"},
+    {"crashed", Kind::failure, "see the stack in output.log, and the core file beside it"},
+    {"ended_early", Kind::failure, "see the end of output.log"},
+    {"failed", Kind::failure, "see output.log"},
+    {"finished", Kind::intended, ""},
+    {"gpu_failed", Kind::failure,
+     "see that host: nvidia-smi -q, dmesg; then trireme nodes release"},
+    {"growth", Kind::planned, ""},
+    {"hang", Kind::failure, "see the stacks of the ranks in verdict.json"},
+    {"killed", Kind::failure,
+     "see who sends signals on that host: dmesg, and the log of the batch system"},
+    {"launcher_killed", Kind::failure,
+     "see who ends mpirun: dmesg, and the log of the batch system"},
+    {"node_lost", Kind::failure, "see that host and its network; then trireme nodes release"},
+    {"numerics", Kind::failure,
+     "a smaller --lr, a longer --lr-warmup-iters, or --ckpt-step of an older step"},
+    {"out_of_memory", Kind::failure,
+     "leave more memory to each process, or change the layout: trireme plan"},
+    {"replacement", Kind::planned, ""},
+    {"stopped", Kind::intended, ""},
+    {"supervisor_lost", Kind::failure, ""},
+    {"unknown", Kind::failure, ""},
+};
+static_assert(std::size(cause_rows) == static_cast<std::size_t>(Cause::unknown) + 1);
+const CauseRow& row_of(Cause cause) { return cause_rows[static_cast<std::size_t>(cause)]; }
 
 /// Empty where these are no such digits.
 std::string bytes_of(std::string_view digits) {
@@ -125,7 +161,11 @@ void describe(RecordOf<AttemptEnded> auto& line, auto& member) {
   member.optional("last_step", count(line.last_step));
   member.optional("durable", count(line.durable));
   member.optional("code", count(line.code));
-  member.optional("cause", line.cause);
+  member.optional(
+      "cause",
+      converted(
+          line.cause, [](Cause cause) { return name(cause); },
+          [](const std::string& text) { return std::optional(cause_named(text)); }, "a cause"));
   member.optional("signature", line.signature);
   member.optional("error", line.error);
   member.optional("blame", line.blame);
@@ -211,11 +251,19 @@ Index date_of(const std::string& text) {
   return end != nullptr && *end == '\0' ? Index{::timegm(&time)} : 0;
 }
 
-bool is_planned(const std::string& cause) { return cause == "growth" || cause == "replacement"; }
+std::string name(Cause cause) { return row_of(cause).name; }
 
-bool is_failure(const std::string& cause) {
-  return cause != "finished" && cause != "stopped" && !is_planned(cause);
+Cause cause_named(std::string_view name) {
+  std::size_t i = 0;
+  while (i < static_cast<std::size_t>(Cause::unknown) && name != cause_rows[i].name) ++i;
+  return static_cast<Cause>(i);
 }
+
+bool is_planned(Cause cause) { return row_of(cause).kind == Kind::planned; }
+
+bool is_failure(Cause cause) { return row_of(cause).kind == Kind::failure; }
+
+std::string remedy_for(Cause cause) { return row_of(cause).remedy; }
 
 Json to_json(const SupervisionBegan& line) {
   SupervisionBegan now = line;

@@ -33,6 +33,39 @@ struct SupervisionEnded {
   std::string why;
 };
 
+/// How an attempt has ended (docs/concepts/recovery.md), in the order of the names, which is that
+/// of reports.
+enum class Cause {
+  configuration,
+  corruption,
+  crashed,
+  ended_early,
+  failed,
+  finished,
+  gpu_failed,
+  growth,
+  hang,
+  killed,
+  launcher_killed,
+  node_lost,
+  numerics,
+  out_of_memory,
+  replacement,
+  stopped,
+  supervisor_lost,
+  unknown  // to this version of trireme
+};
+/// Returns the name in the ledger and in reports: "node_lost".
+std::string name(Cause cause);
+/// Returns the cause of this name, or unknown.
+Cause cause_named(std::string_view name);
+/// Whether the supervisor had the job save and end to continue on other hosts: no failure.
+bool is_planned(Cause cause);
+/// Whether the attempt did not end as intended.
+bool is_failure(Cause cause);
+/// Returns what a person may do after an attempt with this cause; empty: nothing.
+std::string remedy_for(Cause cause);
+
 struct Blame {
   std::string host;
   Index points = 0;
@@ -67,7 +100,8 @@ struct Started {
 struct AttemptEnded {
   Index attempt = 0, at = 0;
   Index code = 0;  // of mpirun; 128 + the signal that ended it
-  std::string cause, signature, error;
+  Cause cause = Cause::unknown;
+  std::string signature, error;
   std::vector<Blame> blame;
   Index last_step = 0, durable = 0;
   // Together wall_s, but for detect_s, which is a part of stall_s.
@@ -79,14 +113,10 @@ struct AttemptEnded {
   Index saves = 0;                     // that it has made
   double save_interval = 0;            // mean number of steps between two; 0: fewer than two
   Started started = {};
-  /// Of "corruption" of a step done twice: the newest one before that was clean; -1: none is known.
+  /// Of Cause::corruption in a step done twice: the newest one before that was clean; -1: none is
+  /// known.
   std::optional<Index> clean = {};
 };
-
-/// Whether the supervisor had the job save and end to continue on other hosts: no failure.
-bool is_planned(const std::string& cause);
-/// Whether the attempt did not end as intended.
-bool is_failure(const std::string& cause);
 
 struct Attempt {
   AttemptBegan began;

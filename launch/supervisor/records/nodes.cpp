@@ -55,11 +55,12 @@ Host parse_host(const std::string& line, Index default_slots) {
 /// Whether a fault of the program can end an attempt so. It loses no host, silences none, and
 /// breaks no GPU.
 bool may_be_of_the_program(const AttemptEnded& ended) {
-  const std::string& cause = ended.cause;
-  if (cause == "hang" &&
+  const Cause cause = ended.cause;
+  if (cause == Cause::hang &&
       ended.signature.ends_with(observe::name(observe::Verdict::Kind::node_silent)))
     return false;
-  return cause == "killed" || cause == "crashed" || cause == "hang" || cause == "failed";
+  return cause == Cause::killed || cause == Cause::crashed || cause == Cause::hang ||
+         cause == Cause::failed;
 }
 
 /// By host: attempts before this one no longer count.

@@ -81,7 +81,7 @@ std::vector<std::string> hosts_of(const std::vector<WrongRank>& ranks, const His
 bool swaps_hosts(const History& history) {
   if (history.attempts.empty() || !history.attempts.back().ended) return false;
   const AttemptEnded& last = *history.attempts.back().ended;
-  return last.cause == "corruption" &&
+  return last.cause == Cause::corruption &&
          std::none_of(last.blame.begin(), last.blame.end(),
                       [](const Blame& blame) { return blame.points > 0; });
 }

@@ -39,9 +39,9 @@ TEST(GpuSigns, AreThoseOfListedHosts) {
 TEST(GpuSigns, OfAFatalKindAreTheCauseAndPutTheHostInQuarantine) {
   Facts facts;
   facts.code = 1;
-  facts.gpu_signs = {{"n1", HealthAction::report, "warm"},
-                     {"n2", HealthAction::fatal, "GPU 3: Xid 79"},
-                     {"n2", HealthAction::fatal, "GPU 3: GPU lost"}};
+  facts.evidence.gpu_signs = {{"n1", HealthAction::report, "warm"},
+                              {"n2", HealthAction::fatal, "GPU 3: Xid 79"},
+                              {"n2", HealthAction::fatal, "GPU 3: GPU lost"}};
   for (const bool hang : {false, true}) {
     facts.hang = hang;
     const Verdict verdict = judge(facts);
@@ -58,9 +58,9 @@ TEST(GpuSigns, OfAFatalKindAreTheCauseAndPutTheHostInQuarantine) {
 TEST(GpuSigns, OfTheProgramKeepBlameFromTheHost) {
   Facts facts;
   facts.code = 128 + SIGABRT;
-  facts.rank_host = "n2";
+  facts.evidence.rank_host = "n2";
   ASSERT_EQ(judge(facts).blame.size(), 1U);
-  facts.gpu_signs = {{"n2", HealthAction::program, "GPU 3: Xid 31"}};
+  facts.evidence.gpu_signs = {{"n2", HealthAction::program, "GPU 3: Xid 31"}};
   const Verdict verdict = judge(facts);
   EXPECT_EQ(verdict.cause, Cause::crashed);
   ASSERT_EQ(verdict.blame.size(), 1U);
@@ -70,7 +70,7 @@ TEST(GpuSigns, OfTheProgramKeepBlameFromTheHost) {
 TEST(GpuSigns, DoNotMakeAFinishedJobAFailure) {
   Facts facts;
   facts.finished = true;
-  facts.gpu_signs = {{"n2", HealthAction::fatal, "GPU 3: Xid 79"}};
+  facts.evidence.gpu_signs = {{"n2", HealthAction::fatal, "GPU 3: Xid 79"}};
   EXPECT_EQ(judge(facts).cause, Cause::finished);
 }
 

@@ -28,12 +28,13 @@ TEST(Judge, NamesTheCauseOfEachEnd) {
       {{.code = 137}, Cause::killed},
       {{.code = 139}, Cause::crashed},
       {{.code = 137, .launcher_killed = true}, Cause::launcher_killed},
-      {{.code = 137, .out_of_memory = "the kernel"}, Cause::out_of_memory},
-      {{.code = 137, .launcher_killed = true, .out_of_memory = "the kernel"}, Cause::out_of_memory},
-      {{.code = 139, .out_of_memory = "the kernel"}, Cause::crashed},
+      {{.code = 137, .evidence = {.out_of_memory = "the kernel"}}, Cause::out_of_memory},
+      {{.code = 137, .launcher_killed = true, .evidence = {.out_of_memory = "the kernel"}},
+       Cause::out_of_memory},
+      {{.code = 139, .evidence = {.out_of_memory = "the kernel"}}, Cause::crashed},
       {{.code = 205}, Cause::node_lost},
-      {{.code = 9, .lost_host = "n1"}, Cause::node_lost},
-      {{.code = 9, .daemon_lost = true}, Cause::node_lost},
+      {{.code = 9, .evidence = {.lost_host = "n1"}}, Cause::node_lost},
+      {{.code = 9, .evidence = {.daemon_lost = true}}, Cause::node_lost},
       {{.code = 1, .hang = true}, Cause::hang},
       {{.code = 138, .stop = SIGUSR1}, Cause::stopped},
   };
@@ -45,7 +46,7 @@ TEST(Judge, GivesLikeFailuresOneSignature) {
     Facts facts;
     facts.code = 139;
     facts.last_step = step;
-    facts.first_error = error;
+    facts.evidence.first_error = error;
     return judge(facts).signature;
   };
   EXPECT_EQ(signature("rank 12 failed at 0x7ffd12ab", 7), signature("rank 3 failed at 0x11", 99));
@@ -59,39 +60,44 @@ TEST(Judge, SaysWhyAnAttemptHasEnded) {
     const char* reason;
   };
   const std::vector<Case> cases = {
-      {{.code = 137, .launcher_killed = true, .first_error = "an error"},
+      {{.code = 137, .launcher_killed = true, .evidence = {.first_error = "an error"}},
        "mpirun itself got SIGKILL: lack of memory, an operator, or the batch system"},
       {{.code = 139, .launcher_killed = true}, "mpirun itself got SIGSEGV"},
-      {{.code = 137, .first_error = "an error", .rank_end = "SIGKILL ended rank 2"},
-       "SIGKILL ended rank 2: an error"},
-      {{.code = 137, .rank_end = "SIGKILL ended rank 2", .out_of_memory = "the kernel"},
+      {{.code = 137,
+        .evidence = {.first_error = "an error", .dead_rank = 2, .dead_signal = SIGKILL}},
+       "signal 9 (SIGKILL) ended rank 2: an error"},
+      {{.code = 137,
+        .evidence = {.dead_rank = 2, .dead_signal = SIGKILL, .out_of_memory = "the kernel"}},
        "the kernel"},
-      {{.code = 1, .first_error = "an error", .last_line = "the end"}, "an error"},
-      {{.code = 1, .last_line = "the end"}, "it printed no error, and at last: the end"},
-      {{.code = 1, .last_line = "the end", .box = "MPI_ABORT"}, "MPI_ABORT"},
+      {{.code = 1, .evidence = {.first_error = "an error", .last_line = "the end"}}, "an error"},
+      {{.code = 1, .evidence = {.last_line = "the end"}},
+       "it printed no error, and at last: the end"},
+      {{.code = 1, .evidence = {.last_line = "the end", .box = "MPI_ABORT"}}, "MPI_ABORT"},
       {{.code = 1}, "it printed nothing"},
-      {{.code = 1, .first_error = "an error", .refusal = "not so many slots"}, "not so many slots"},
-      {{.code = 205, .lost_host = "n1"}, "mpirun lost contact with n1"},
-      {{.code = 1, .daemon_lost = true, .last_line = "ssh: who?"},
+      {{.code = 1, .evidence = {.first_error = "an error", .refusal = "not so many slots"}},
+       "not so many slots"},
+      {{.code = 205, .evidence = {.lost_host = "n1"}}, "mpirun lost contact with n1"},
+      {{.code = 1, .evidence = {.last_line = "ssh: who?", .daemon_lost = true}},
        "mpirun could not start its daemon on a host: ssh: who?"},
-      {{.code = 1, .daemon_lost = true}, "mpirun could not start its daemon on a host"},
+      {{.code = 1, .evidence = {.daemon_lost = true}},
+       "mpirun could not start its daemon on a host"},
       {{.code = 0}, "the program ended with 0 before its last step"},
-      {{.code = 75, .last_line = "the end"}, ""},
+      {{.code = 75, .evidence = {.last_line = "the end"}}, ""},
   };
-  for (const Case& each : cases)
-    EXPECT_EQ(reason_of(judge(each.facts).cause, each.facts), each.reason);
+  for (const Case& each : cases) EXPECT_EQ(judge(each.facts).error, each.reason);
 }
 
 TEST(Judge, TakesWhatMpirunRefusesForAConfiguration) {
-  EXPECT_EQ(judge({.code = 1, .refusal = "not so many slots"}).cause, Cause::configuration);
+  EXPECT_EQ(judge({.code = 1, .evidence = {.refusal = "not so many slots"}}).cause,
+            Cause::configuration);
 }
 
 TEST(Judge, BlamesNoHostForAConfigurationThatNeedsTooMuchMemory) {
   Facts facts;
   facts.code = 137;
-  facts.rank_host = "n1";
+  facts.evidence.rank_host = "n1";
   EXPECT_EQ(judge(facts).blame.size(), 1U);
-  facts.out_of_memory = "the kernel";
+  facts.evidence.out_of_memory = "the kernel";
   EXPECT_THAT(judge(facts).blame, IsEmpty());
 }
 
@@ -99,8 +105,7 @@ TEST(Judge, GivesHangsOfOneKindOneSignatureWhateverTheHost) {
   const auto signature = [](const char* sentence, const char* kind) {
     Facts facts;
     facts.hang = true;
-    facts.first_error = sentence;
-    facts.hang_kind = kind;
+    facts.stuck = Hang{sentence, kind};
     return judge(facts).signature;
   };
   EXPECT_EQ(signature("rank 1 (alice) does nothing", "rank data group 1"),
@@ -131,12 +136,12 @@ TEST(Decide, SaysWhereARunGoesOnAfterCorruptionOnlyWhereThatIsKnown) {
 TEST(Judge, BlamesHostsThatTheOutputNames) {
   Facts facts;
   facts.code = 205;
-  facts.lost_host = "n1";
+  facts.evidence.lost_host = "n1";
   ASSERT_EQ(judge(facts).blame.size(), 1U);
   EXPECT_EQ(judge(facts).blame[0].points, 2);
   facts = {};
   facts.code = 139;
-  facts.rank_host = "n2";
+  facts.evidence.rank_host = "n2";
   ASSERT_EQ(judge(facts).blame.size(), 1U);
   EXPECT_EQ(judge(facts).blame[0].host, "n2");
   EXPECT_EQ(judge(facts).blame[0].points, 1);

@@ -143,7 +143,7 @@ TEST(Nodes, KeepTheirBlameForHangsInWhichTheyWereSilent) {
   for (Attempt& attempt : history.attempts) {
     Facts facts;
     facts.hang = true;
-    facts.hang_kind = "silent node";
+    facts.stuck = Hang{"", "silent node"};
     attempt.ended->signature = judge(facts).signature;
   }
   EXPECT_EQ(node_states(history, noon).size(), 3U);

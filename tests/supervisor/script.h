@@ -52,6 +52,7 @@ inline std::vector<SlowHost> slow_after(Index steps, const Script& script) {
 inline Evidence evidence_of(const Script& script) {
   Evidence found;
   found.first_error = script.error;
+  found.gpu_signs = script.signs;
   found.refusal = script.refusal;
   found.lost_host = script.lost_host;
   found.rank_host = script.rank_host;

@@ -1,4 +1,5 @@
 // The start of an attempt: its line in the ledger, then mpirun.
+#include <csignal>
 #include <exception>
 #include <utility>
 
@@ -24,16 +25,17 @@ Supervisor::Watch Supervisor::begin_attempt(const AttemptPlan& plan) {
   require(loss.empty(), loss, ": no attempt is started");
   const std::vector<Index> durable = world_.durable_steps();
   Watch watch;
+  watch.facts.code = 128 + SIGKILL;  // unless mpirun ends by itself
   watch.began = watch.last_sign = watch.looked_for_hosts = world_.now();
-  watch.resumed = plan.step >= 0 ? plan.step : durable.empty() ? 0 : durable.front();
-  watch.last_step = watch.durable = watch.resumed;
+  watch.facts.resumed = plan.step >= 0 ? plan.step : durable.empty() ? 0 : durable.front();
+  watch.facts.last_step = watch.facts.durable = watch.facts.resumed;
   watch.went_back = plan.step >= 0;
   AttemptBegan began{plan.attempt,
                      world_.date(),
                      names_of(plan.hosts),
                      plan.ranks,
                      settings_.spares * settings_.ranks_per_node + plan.idle,
-                     watch.resumed,
+                     watch.facts.resumed,
                      watch.began - (last_ended_ < 0 ? began_ : last_ended_),
                      plan.layout.legal ? plan.layout.text() : "",
                      plan.fewer,
@@ -56,9 +58,9 @@ Supervisor::Watch Supervisor::begin_attempt(const AttemptPlan& plan) {
 
 /// Where PROGRAM keeps snapshots in memory, its ranks find out which step is the newest.
 std::string Supervisor::describe_origin(const Watch& watch) const {
-  if (watch.resumed == 0) return "";
+  if (watch.facts.resumed == 0) return "";
   const bool may_be_newer = settings_.snapshots && !watch.went_back;
-  return fmt::format(", from {}step {}{}", may_be_newer ? "durable " : "", watch.resumed,
+  return fmt::format(", from {}step {}{}", may_be_newer ? "durable " : "", watch.facts.resumed,
                      may_be_newer ? " or a newer one in memory" : "");
 }
 
@@ -69,7 +71,8 @@ void Supervisor::say_origin(const Watch& watch) {
   const bool in_memory = started.tier == "memory";
   if (!in_memory && started.tier != "local") return;
   world_.say(fmt::format("attempt {} has started from step {} ({}; durable step {})", attempt,
-                         started.step, in_memory ? "in memory" : "on local disks", watch.resumed));
+                         started.step, in_memory ? "in memory" : "on local disks",
+                         watch.facts.resumed));
 }
 
 /// Throws where mpirun cannot be started, or the disk is full; the ledger says so then.

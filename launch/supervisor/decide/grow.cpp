@@ -39,8 +39,8 @@ void Supervisor::consider_growth(Watch& watch, const AttemptPlan& plan) {
   Growth growth;
   growth.ranks_now = plan.ranks;
   growth.ranks = larger.ranks;
-  growth.remaining_s =
-      static_cast<double>(std::max<Index>(0, last - watch.last_step)) * watch.pace.mean_step_s();
+  growth.remaining_s = static_cast<double>(std::max<Index>(0, last - watch.facts.last_step)) *
+                       watch.pace.mean_step_s();
   growth.save_s = watch.pace.save_s();
   growth.start_s = watch.first_step - watch.began;
   if (!is_worth_a_restart(growth)) return;
@@ -50,7 +50,7 @@ void Supervisor::consider_growth(Watch& watch, const AttemptPlan& plan) {
                   "of {}",
                   larger.layout.text(), plan.layout.text()),
       Json::Object{{"layout", larger.layout.text()}});
-  watch.grows = watch.asked = true;
+  watch.facts.grows = watch.asked = true;
   watch.asked_at = now;
   ask(watch);
 }

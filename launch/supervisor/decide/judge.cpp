@@ -33,21 +33,22 @@ std::string without_numbers(const std::string& text) {
 }
 
 Cause cause_of(const Facts& facts) {
-  const bool gpu_failed = has_sign(facts.gpu_signs, observe::HealthAction::fatal);
+  const bool gpu_failed = has_sign(facts.evidence.gpu_signs, observe::HealthAction::fatal);
   if (facts.hang) return gpu_failed ? Cause::gpu_failed : Cause::hang;
   if (facts.finished || (facts.code == code::done && !facts.watched)) return Cause::finished;
-  if (facts.code == code::configuration || !facts.refusal.empty()) return Cause::configuration;
+  if (facts.code == code::configuration || !facts.evidence.refusal.empty())
+    return Cause::configuration;
   if (facts.grows && facts.stop == 0) return Cause::growth;
-  if (facts.replaces && facts.stop == 0) return Cause::replacement;
+  if (facts.leaves && facts.stop == 0) return Cause::replacement;
   if (facts.code == code::stopped || facts.stop != 0) return Cause::stopped;
   if (facts.code == code::done) return Cause::ended_early;
   if (facts.code == code::numerics) return Cause::numerics;
   if (facts.code == code::corruption) return Cause::corruption;
   const bool killed = facts.launcher_killed || facts.code == 128 + SIGKILL;
-  if (killed && !facts.out_of_memory.empty()) return Cause::out_of_memory;
+  if (killed && !facts.evidence.out_of_memory.empty()) return Cause::out_of_memory;
   if (gpu_failed) return Cause::gpu_failed;
   if (facts.launcher_killed) return Cause::launcher_killed;
-  if (!facts.lost_host.empty() || facts.daemon_lost || facts.code == lost_daemon)
+  if (!facts.evidence.lost_host.empty() || facts.evidence.daemon_lost || facts.code == lost_daemon)
     return Cause::node_lost;
   if (facts.code == 128 + SIGKILL) return Cause::killed;
   if (facts.code > 128) return Cause::crashed;
@@ -148,6 +149,51 @@ Decision after_stop(const Facts& facts) {
   return end(128 + facts.stop, facts.watched ? "stopped, and its steps were not saved" : "stopped");
 }
 
+/// Returns what the status pages show of a hang, or else the first line of the output that names an
+/// error.
+const std::string& error_of(const Facts& facts) {
+  return facts.hang && facts.stuck ? facts.stuck->sentence : facts.evidence.first_error;
+}
+
+/// Returns which rank a signal has ended, where, and in what.
+std::string end_of_rank(const Evidence& evidence) {
+  const std::string host = evidence.rank_host.empty() ? "" : " on " + evidence.rank_host;
+  const std::string rank = evidence.dead_rank_was.empty() ? str("rank ", evidence.dead_rank, host)
+                                                          : evidence.dead_rank_was;
+  const bool no_record = evidence.dead_signal == SIGKILL && evidence.counts_kills_for_memory;
+  return str("signal ", evidence.dead_signal, " (", name_of_signal(evidence.dead_signal),
+             ") ended ", rank, no_record ? "; the kernel has noted no lack of memory" : "");
+}
+
+/// Returns what is known of why an attempt with this cause has ended, in a sentence; empty where
+/// the cause says all.
+std::string reason_of(Cause cause, const Facts& facts) {
+  const Evidence& seen = facts.evidence;
+  const std::string& error = error_of(facts);
+  const auto with_first_error = [&](const std::string& reason) {
+    return error.empty() ? reason : reason + ": " + error;
+  };
+  if (cause == Cause::out_of_memory) return seen.out_of_memory;
+  if (!seen.refusal.empty()) return seen.refusal;
+  if (cause == Cause::launcher_killed) {
+    const int signal = facts.code - 128;
+    return str("mpirun itself got ", name_of_signal(signal),
+               signal == SIGKILL ? ": lack of memory, an operator, or the batch system" : "");
+  }
+  if ((cause == Cause::killed || cause == Cause::crashed) && seen.dead_rank >= 0)
+    return with_first_error(end_of_rank(seen));
+  if (cause == Cause::node_lost && !seen.lost_host.empty())
+    return "mpirun lost contact with " + seen.lost_host;
+  if (cause == Cause::node_lost && seen.daemon_lost && facts.last_step == facts.resumed)
+    return "mpirun could not start its daemon on a host" +
+           (seen.last_line.empty() ? "" : ": " + seen.last_line);
+  if (!error.empty() || !is_failure(cause)) return error;
+  if (cause == Cause::ended_early) return "the program ended with 0 before its last step";
+  if (!seen.box.empty()) return seen.box;
+  return seen.last_line.empty() ? "it printed nothing"
+                                : "it printed no error, and at last: " + seen.last_line;
+}
+
 }  // namespace
 
 bool progressed(const Attempt& attempt) {
@@ -159,53 +205,34 @@ std::string name_of_signal(int signal) {
   return name == nullptr ? str("signal ", signal) : str("SIG", name);
 }
 
-std::string reason_of(Cause cause, const Facts& facts) {
-  const auto with_first_error = [&](const std::string& reason) {
-    return facts.first_error.empty() ? reason : reason + ": " + facts.first_error;
-  };
-  if (cause == Cause::out_of_memory) return facts.out_of_memory;
-  if (!facts.refusal.empty()) return facts.refusal;
-  if (cause == Cause::launcher_killed) {
-    const int signal = facts.code - 128;
-    return str("mpirun itself got ", name_of_signal(signal),
-               signal == SIGKILL ? ": lack of memory, an operator, or the batch system" : "");
-  }
-  if ((cause == Cause::killed || cause == Cause::crashed) && !facts.rank_end.empty())
-    return with_first_error(facts.rank_end);
-  if (cause == Cause::node_lost && !facts.lost_host.empty())
-    return "mpirun lost contact with " + facts.lost_host;
-  if (cause == Cause::node_lost && facts.daemon_lost && facts.last_step == facts.resumed)
-    return "mpirun could not start its daemon on a host" +
-           (facts.last_line.empty() ? "" : ": " + facts.last_line);
-  if (!facts.first_error.empty() || !is_failure(cause)) return facts.first_error;
-  if (cause == Cause::ended_early) return "the program ended with 0 before its last step";
-  if (!facts.box.empty()) return facts.box;
-  return facts.last_line.empty() ? "it printed nothing"
-                                 : "it printed no error, and at last: " + facts.last_line;
-}
-
 Verdict judge(const Facts& facts) {
+  const bool is_seen_hang = facts.hang && facts.stuck;
   Verdict verdict;
   verdict.cause = cause_of(facts);
-  verdict.blame = blame_for(facts.gpu_signs);
-  verdict.signature = str(
-      name(verdict.cause), ' ', facts.code, ' ', facts.last_step > facts.resumed ? "step" : "start",
-      ' ', without_numbers(facts.hang_kind.empty() ? facts.first_error : facts.hang_kind));
-  if (verdict.cause == Cause::node_lost && !facts.lost_host.empty())
-    verdict.blame.push_back({facts.lost_host, 2, "the launcher lost contact with it"});
+  verdict.error = reason_of(verdict.cause, facts);
+  verdict.blame = blame_for(facts.evidence.gpu_signs);
+  verdict.signature =
+      str(name(verdict.cause), ' ', facts.code, ' ',
+          facts.last_step > facts.resumed ? "step" : "start", ' ',
+          without_numbers(is_seen_hang && !facts.stuck->kind.empty() ? facts.stuck->kind
+                                                                     : error_of(facts)));
+  if (verdict.cause == Cause::node_lost && !facts.evidence.lost_host.empty())
+    verdict.blame.push_back({facts.evidence.lost_host, 2, "the launcher lost contact with it"});
   for (const std::string& host : facts.unreachable)
     verdict.blame.push_back({host, 2, "it does not answer"});
   constexpr Index points = 3;  // out at once: it may compute wrongly what nothing compares
   for (const std::string& host : facts.wrong_hosts)
     verdict.blame.push_back({host, points, "it held wrong bits (silent corruption)"});
   const bool died = verdict.cause == Cause::killed || verdict.cause == Cause::crashed;
-  const bool of_the_program = has_sign(facts.gpu_signs, observe::HealthAction::program);
-  if (died && !facts.rank_host.empty() && !of_the_program)
-    verdict.blame.push_back({facts.rank_host, 1, str("a rank ended by signal ", facts.code - 128)});
-  if (verdict.cause == Cause::replacement && !facts.slow_host.empty())
-    verdict.blame.push_back({facts.slow_host, 1, facts.why_slow});
-  for (const std::string& host : facts.hang_hosts)
-    verdict.blame.push_back({host, 2, facts.first_error});
+  const bool of_the_program = has_sign(facts.evidence.gpu_signs, observe::HealthAction::program);
+  if (died && !facts.evidence.rank_host.empty() && !of_the_program)
+    verdict.blame.push_back(
+        {facts.evidence.rank_host, 1, str("a rank ended by signal ", facts.code - 128)});
+  if (verdict.cause == Cause::replacement && facts.leaves->slow)
+    verdict.blame.push_back({facts.leaves->host, 1, facts.leaves->why});
+  if (is_seen_hang)
+    for (const std::string& host : facts.stuck->hosts)
+      verdict.blame.push_back({host, 2, facts.stuck->sentence});
   return verdict;
 }
 

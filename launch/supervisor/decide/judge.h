@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/supervisor/records/gpu_signs.h"
-#include "launch/supervisor/records/ledger.h"
+#include "launch/supervisor/decide/world.h"
 
 namespace trireme::supervisor {
 
@@ -17,45 +16,25 @@ constexpr int done = 0, failed = 1, configuration = 64, numerics = 65, corruptio
               no_nodes = 69, no_help = 70, stopped = 75;
 }
 
-/// Facts of an attempt whose processes are all gone.
+/// What is known of an attempt. While it runs, the supervisor writes here what it sees of it; once
+/// its processes are all gone, the evidence is there as well.
 struct Facts {
-  int code = 0;                  // of mpirun; 128 + the signal that ended it
-  bool launcher_killed = false;  // a signal ended mpirun itself
-  bool hang = false;             // it was ended because nothing moved
-  bool grows = false;            // it was asked to save and end, to continue on more hosts
-  bool replaces = false;         // or to continue without one of its hosts
-  int stop = 0;                  // the signal that asked for its end; 0: none
-  bool watched = true;           // steps are seen; otherwise only the exit code is known
-  bool finished = false;         // all steps are done, as the metrics and checkpoints say
+  int code = 0;                      // of mpirun, or 128 + the signal that ended it
+  bool launcher_killed = false;      // a signal ended mpirun itself
+  bool hang = false;                 // it was ended because nothing moved
+  std::optional<Hang> stuck = {};    // what the status pages showed when nothing moved any more
+  bool grows = false;                // it was asked to save and end, to continue on more hosts
+  std::optional<Leave> leaves = {};  // or to continue without this host
+  int stop = 0;                      // the signal that asked for its end; 0: none
+  bool watched = true;               // steps are seen; otherwise only the exit code is known
   Index resumed = 0, last_step = 0, durable = 0;
+  bool finished = false;  // all steps are done, as the metrics and checkpoints say
+  Evidence evidence = {};
   std::vector<std::string> wrong_hosts = {};  // ranks there held other bits than their replicas
-  std::optional<Index> clean = {};            // newest_clean_step(); no part of the verdict
-  bool daemon_lost = false;  // the launcher lost contact with a host that it does not name
-  std::vector<std::string> unreachable = {};  // hosts, after that
-  std::string lost_host = {};                 // the launcher lost contact with it
-  std::string rank_host = {};                 // where a rank was ended by a signal
-  std::string first_error = {};          // line of the output; of a hang what the status pages show
-  std::string last_line = {}, box = {};  // Evidence's
-  std::string refusal = {};              // why mpirun has started nothing, with the remedy
-  std::string rank_end = {};             // which rank a signal has ended, where, and in what
-  std::string hang_kind = {};            // of a hang that they show
-  std::vector<std::string> hang_hosts = {};  // whose ranks hold the others up
-  std::string out_of_memory = {};  // evidence that the kernel ended a process for lack of memory
-  std::vector<GpuSign> gpu_signs = {};
-  double gpus_per_rank = -1;           // no part of the verdict
-  std::vector<std::string> slow = {};  // ranks and nodes, a line each; no part of the verdict
-  std::string slow_host = {}, why_slow = {};  // that a spare replaces; empty: none
+  std::vector<std::string> unreachable = {};  // hosts, after the launcher has lost one
 };
 
-struct Verdict {
-  Cause cause;
-  std::string signature;  // equal for failures that look alike
-  std::vector<Blame> blame;
-};
 Verdict judge(const Facts& facts);
-/// What is known of why an attempt with this cause has ended, in a sentence; empty where the cause
-/// says all.
-std::string reason_of(Cause cause, const Facts& facts);
 /// "SIGKILL".
 std::string name_of_signal(int signal);
 

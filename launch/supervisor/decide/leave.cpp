@@ -57,7 +57,8 @@ void Supervisor::leave(Watch& watch, const Leave& line) {
                   fmt::format("{}: {}: asks the job to save and end, to continue without this host",
                               line.host, line.why),
                   Json::Object{{"host", line.host}, {"why", line.why}});
-  watch.replaces = watch.asked = true;
+  watch.facts.leaves = line;
+  watch.asked = true;
   watch.asked_at = world_.now();
   ask(watch);
 }

@@ -20,17 +20,6 @@ std::string name_of(int signal) {
   return signal == SIGKILL ? "trireme stop --now" : name_of_signal(signal);
 }
 
-/// Empty: no signal has ended a rank.
-std::string end_of_rank(const Evidence& evidence, const AttemptPlan& plan) {
-  if (evidence.dead_rank < 0) return "";
-  const std::string host = plan.hosts.empty() ? "" : " on " + evidence.rank_host;
-  const std::string rank = evidence.dead_rank_was.empty() ? str("rank ", evidence.dead_rank, host)
-                                                          : evidence.dead_rank_was;
-  const bool no_record = evidence.dead_signal == SIGKILL && evidence.counts_kills_for_memory;
-  return str("signal ", evidence.dead_signal, " (", name_of_signal(evidence.dead_signal),
-             ") ended ", rank, no_record ? "; the kernel has noted no lack of memory" : "");
-}
-
 }  // namespace
 
 Supervisor::Supervisor(World& world, Settings settings, History history)
@@ -94,7 +83,7 @@ void Supervisor::close_torn_attempt() {
 
 Facts Supervisor::attempt(const AttemptPlan& plan) {
   Watch watch = begin_attempt(plan);
-  while (!watch.code && !must_end(watch)) {
+  while (!watch.launcher_ended && !must_end(watch)) {
     const double looked_at = world_.now();
     take(watch, world_.look(look_s), looked_at);
     consider_growth(watch, plan);
@@ -107,7 +96,7 @@ Facts Supervisor::attempt(const AttemptPlan& plan) {
 
   const Facts facts = facts_of(watch, plan);
   const auto states_before = node_states(history_, world_.date());
-  const AttemptEnded ended = account(watch, facts, judge(facts));
+  const AttemptEnded ended = account(watch, facts);
   world_.append(to_json(ended));
   history_.add(ended);
   world_.announce(
@@ -126,51 +115,31 @@ Facts Supervisor::attempt(const AttemptPlan& plan) {
   return facts;
 }
 
+/// Returns what was seen of the attempt, with the evidence of its end.
 Facts Supervisor::facts_of(const Watch& watch, const AttemptPlan& plan) {
-  const Evidence evidence = world_.evidence();
-  Facts facts;
+  Facts facts = watch.facts;
+  facts.evidence = world_.evidence();
   // The code of a launcher that was ended because it did not end says nothing.
-  const bool all_have_finished = watch.stuck && watch.stuck->all_have_finished;
-  facts.code = all_have_finished ? code::done : watch.code.value_or(128 + SIGKILL);
-  facts.launcher_killed = watch.launcher_killed && !all_have_finished;
-  facts.hang = watch.hang;
+  if (facts.stuck && facts.stuck->all_have_finished) {
+    facts.code = code::done;
+    facts.launcher_killed = false;
+  }
   if (watch.asked) facts.stop = stop_;
-  const bool ended_as_asked = watch.code.value_or(code::stopped) == code::stopped;
-  facts.grows = watch.grows && ended_as_asked;
-  facts.replaces = watch.replaces && ended_as_asked;
-  if (facts.replaces && history_.leaves.back().slow) {
-    facts.slow_host = history_.leaves.back().host;
-    facts.why_slow = history_.leaves.back().why;
+  if (watch.launcher_ended && watch.facts.code != code::stopped) {  // not as it was asked to
+    facts.grows = false;
+    facts.leaves.reset();
   }
   if (force_ != 0) facts.stop = force_ == SIGKILL ? SIGTERM : force_;
   facts.watched = settings_.watched;
   const bool ended_well =
-      facts.code == code::done || (evidence.end_missed && watch.durable >= watch.last_step);
+      facts.code == code::done || (facts.evidence.end_missed && facts.durable >= facts.last_step);
   facts.finished = ended_well && world_.training_is_finished();
-  facts.resumed = watch.resumed;
-  facts.last_step = watch.last_step;
-  facts.durable = watch.durable;
-  facts.daemon_lost = evidence.daemon_lost;
-  facts.unreachable = await_unreachable(evidence);
-  facts.lost_host = evidence.lost_host;
-  // Of the only machine there is no use in blaming it.
-  if (!plan.hosts.empty()) facts.rank_host = evidence.rank_host;
-  facts.first_error = evidence.first_error;
-  facts.last_line = evidence.last_line;
-  facts.box = evidence.box;
-  facts.refusal = evidence.refusal;
-  facts.rank_end = end_of_rank(evidence, plan);
-  if (watch.hang && watch.stuck) {
-    facts.first_error = watch.stuck->sentence;
-    facts.hang_kind = watch.stuck->kind;
-    if (!plan.hosts.empty()) facts.hang_hosts = watch.stuck->hosts;
+  facts.unreachable = await_unreachable(facts.evidence);
+  facts.wrong_hosts = hosts_of(facts.evidence.wrong_ranks, history_);
+  if (plan.hosts.empty()) {  // there is no use in blaming the only machine
+    facts.evidence.rank_host.clear();
+    if (facts.stuck) facts.stuck->hosts.clear();
   }
-  facts.out_of_memory = evidence.out_of_memory;
-  facts.gpu_signs = world_.gpu_signs();
-  facts.gpus_per_rank = evidence.gpus_per_rank;
-  facts.wrong_hosts = hosts_of(evidence.wrong_ranks, history_);
-  facts.slow = evidence.slow;
-  facts.clean = evidence.clean;
   return facts;
 }
 
@@ -189,7 +158,7 @@ void Supervisor::take(Watch& watch, const Sight& sight, double looked_at) {
   for (const Step& step : sight.steps) {
     watch.times.step(step.number, step.seconds);
     watch.pace.step(step.number, step.seconds, now);
-    watch.last_step = step.number;
+    watch.facts.last_step = step.number;
     if (step.spike) note_loss_spike(step);
   }
   if (!sight.steps.empty() || sight.output || sight.durable != watch.seen_durable)
@@ -197,22 +166,24 @@ void Supervisor::take(Watch& watch, const Sight& sight, double looked_at) {
   watch.seen_durable = sight.durable;
   watch.output = watch.output || sight.output;
   // After going back, newer steps are there until the job has loaded the older one.
-  const Index made = watch.went_back ? std::min(sight.durable, watch.last_step) : sight.durable;
-  watch.durable = std::max(watch.durable, made);
-  watch.last_step = std::max(watch.last_step, watch.durable);
-  watch.times.durable(watch.durable);
-  watch.pace.durable(watch.durable, now);
+  const Index made =
+      watch.went_back ? std::min(sight.durable, watch.facts.last_step) : sight.durable;
+  watch.facts.durable = std::max(watch.facts.durable, made);
+  watch.facts.last_step = std::max(watch.facts.last_step, watch.facts.durable);
+  watch.times.durable(watch.facts.durable);
+  watch.pace.durable(watch.facts.durable, now);
   note_signals(sight);
   watch.pages = sight.pages;
   if (watch.pages) watch.last_pages = now;
   if (sight.hang && !watch.asked) {
     world_.announce(sight.hang->over ? "hang_over" : "hang", sight.hang->sentence,
                     Json::Object{{"sentence", sight.hang->sentence}});
-    if (sight.hang->end) watch.stuck = sight.hang;
+    if (sight.hang->end) watch.facts.stuck = sight.hang;
   }
   if (sight.code) {
-    watch.code = sight.code;
-    watch.launcher_killed = sight.launcher_killed;
+    watch.launcher_ended = true;
+    watch.facts.code = *sight.code;
+    watch.facts.launcher_killed = sight.launcher_killed;
   }
 }
 
@@ -232,7 +203,7 @@ void Supervisor::note_signals(const Sight& sight) {
 
 void Supervisor::ask(Watch& watch) {
   watch.last_asked = world_.now();
-  watch.asked_step = watch.last_step;
+  watch.asked_step = watch.facts.last_step;
   world_.ask_to_stop();
 }
 
@@ -271,7 +242,7 @@ bool Supervisor::must_end(Watch& watch) {
                     Json::Object{{"signal", name_of(stop_)}});
     if (idle) return true;
     ask(watch);
-  } else if (watch.asked && watch.last_step >= watch.asked_step + steps_of_a_deaf_job &&
+  } else if (watch.asked && watch.facts.last_step >= watch.asked_step + steps_of_a_deaf_job &&
              now - watch.last_asked >= same_request_s) {
     ask(watch);  // mpirun forwards nothing to ranks that it has not started yet
   }
@@ -280,14 +251,14 @@ bool Supervisor::must_end(Watch& watch) {
                            now - watch.asked_at));
     return true;
   }
-  if (watch.stuck) {
-    watch.hang = !watch.stuck->all_have_finished;
+  if (watch.facts.stuck) {
+    watch.facts.hang = !watch.facts.stuck->all_have_finished;
     return true;
   }
   // Until pages were lost they have shown that the job moves, also where it does no step for long.
   if (!watch.asked && !watch.pages && settings_.hang_s > 0 &&
       now - std::max(watch.last_sign, watch.last_pages) > settings_.hang_s) {
-    watch.hang = true;
+    watch.facts.hang = true;
     world_.say(fmt::format("hang: no step, checkpoint or output for {:.1f} s (--hang-timeout)",
                            now - watch.last_sign));
     return true;
@@ -295,29 +266,24 @@ bool Supervisor::must_end(Watch& watch) {
   return false;
 }
 
-AttemptEnded Supervisor::account(const Watch& watch, const Facts& facts,
-                                 const Verdict& verdict) const {
-  AttemptEnded line;
+AttemptEnded Supervisor::account(const Watch& watch, const Facts& facts) const {
+  AttemptEnded line{judge(facts)};
   line.attempt = history_.attempts.back().began.attempt;
   line.at = world_.date();
   line.code = facts.code;
-  line.cause = verdict.cause;
-  line.signature = verdict.signature;
-  line.error = reason_of(verdict.cause, facts);
-  line.blame = verdict.blame;
-  line.slow = facts.slow;
-  if (line.cause == Cause::corruption) line.clean = facts.clean;
-  line.last_step = watch.last_step;
-  line.durable = watch.durable;
+  line.slow = facts.evidence.slow;
+  if (line.cause == Cause::corruption) line.clean = facts.evidence.clean;
+  line.last_step = facts.last_step;
+  line.durable = facts.durable;
   line.first_step = watch.first_number;
   line.started = world_.started_from(line.attempt);
   line.wall_s = watch.ended - watch.began;
   line.save_s = watch.pace.save_s();
   line.saves = watch.pace.saves();
   line.save_interval = watch.pace.save_interval();
-  line.gpus_per_rank = facts.gpus_per_rank;
+  line.gpus_per_rank = facts.evidence.gpus_per_rank;
   line.start_s = watch.first_step < 0 ? line.wall_s : watch.first_step - watch.began;
-  const bool kept = verdict.cause == Cause::finished || facts.code == code::stopped;
+  const bool kept = line.cause == Cause::finished || facts.code == code::stopped;
   line.useful_s = watch.times.durable_s() + (kept ? watch.times.open_s() : 0);
   line.lost_s = kept ? 0 : watch.times.open_s();
   line.stall_s = std::max(0.0, line.wall_s - line.start_s - line.useful_s - line.lost_s);

@@ -111,7 +111,7 @@ class Supervisor {
   double grace_s(const Watch& watch) const;
   void ask(Watch& watch);
   bool must_end(Watch& watch);
-  AttemptEnded account(const Watch& watch, const Facts& facts, const Verdict& verdict) const;
+  AttemptEnded account(const Watch& watch, const Facts& facts) const;
   bool look_between_attempts(double seconds);
   bool wait(double seconds);
   int end(int code, const std::string& why);

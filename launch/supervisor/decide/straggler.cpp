@@ -41,7 +41,7 @@ std::string Supervisor::why_it_stays(const Watch& watch, const SlowHost& slow) c
         return leave.slow && now - leave.at <= quarantine_window_s;
       }) >= most_in_window)
     return fmt::format("{} slow hosts were replaced within 24 hours", most_in_window);
-  const Index steps = std::max<Index>(0, world_.iterations() - watch.last_step);
+  const Index steps = std::max<Index>(0, world_.iterations() - watch.facts.last_step);
   const double remaining_s = static_cast<double>(steps) * watch.pace.mean_step_s();
   const double cost_s = watch.pace.save_s() + watch.first_step - watch.began;
   if (world_.iterations() >= 0 && remaining_s * (1 - 1 / slow.ratio) <= cost_s)
@@ -58,8 +58,9 @@ void Supervisor::consider_stragglers(Watch& watch, const AttemptPlan& plan) {
                         [&](const SlowHost& each) { return each.host == since.first; });
   });
   for (const SlowHost& each : slow) {
-    const Index since = watch.slow_since.try_emplace(each.host, watch.last_step).first->second;
-    if (watch.last_step - since < slow_steps) continue;
+    const Index since =
+        watch.slow_since.try_emplace(each.host, watch.facts.last_step).first->second;
+    if (watch.facts.last_step - since < slow_steps) continue;
     std::string stays = why_it_stays(watch, each);
     if (stays.empty()) {
       const double now = world_.now();

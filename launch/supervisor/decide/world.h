@@ -44,9 +44,10 @@ struct Sight {
   std::optional<Hang> hang = {};
 };
 
-/// What the output of an attempt says of its end.
+/// What is found of an attempt whose processes are all gone: in its output, in the files of its
+/// ranks, and in the last status pages.
 struct Evidence {
-  std::string first_error, lost_host, rank_host;
+  std::string first_error = {}, lost_host = {}, rank_host = {};
   std::string last_line = {};  // of the program, whatever it says
   std::string box = {};        // the first line of what mpirun says of the end; empty: nothing
   std::string refusal = {};    // why mpirun has started nothing, with the remedy
@@ -60,6 +61,7 @@ struct Evidence {
   std::vector<WrongRank> wrong_ranks = {};  // that held other bits than their replicas
   std::optional<Index> clean = {};          // newest_clean_step()
   std::vector<std::string> slow = {};       // ranks and nodes, a line each
+  std::vector<GpuSign> gpu_signs = {};
 };
 
 /// With a rank that is slower than others of its kind.

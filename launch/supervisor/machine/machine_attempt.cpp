@@ -164,6 +164,7 @@ Evidence Machine::evidence() const {
     found.out_of_memory = new_oom_kills(oom_kills_, count_oom_kills());
   found.gpus_per_rank = gpus_per_rank_;
   found.slow = slow_;
+  found.gpu_signs = gpu_signs();
   found.dead_rank_was = dead_rank_was_;
   found.counts_kills_for_memory = hosts_.empty() && counts(oom_kills_);
   if (job_.watched) {

@@ -97,12 +97,16 @@ struct Started {
   Index step = -1;        // -1: not known
   std::string tier = {};  // where it was: "memory", "local", "durable"; empty: from scratch
 };
-struct AttemptEnded {
+/// What the supervisor makes of the end of an attempt.
+struct Verdict {
+  Cause cause = Cause::unknown;
+  std::string signature;  // equal for failures that look alike
+  std::string error;      // why it has ended, in a sentence; empty where the cause says all
+  std::vector<Blame> blame;
+};
+struct AttemptEnded : Verdict {
   Index attempt = 0, at = 0;
   Index code = 0;  // of mpirun; 128 + the signal that ended it
-  Cause cause = Cause::unknown;
-  std::string signature, error;
-  std::vector<Blame> blame;
   Index last_step = 0, durable = 0;
   // Together wall_s, but for detect_s, which is a part of stall_s.
   double wall_s = 0, start_s = 0, useful_s = 0, lost_s = 0, stall_s = 0, detect_s = 0;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launch/supervisor/decide/interventions.h"
 #include "tests/supervisor/supervision.h"
 
 namespace trireme::supervisor::test {

@@ -14,7 +14,7 @@
 
 #include "trireme/core/error.h"
 
-#include "launch/supervisor/decide/state_machine.h"
+#include "launch/supervisor/decide/supervisor.h"
 #include "tests/supervisor/fake_program.h"
 #include "tests/supervisor/script.h"
 #include "tests/support/record.h"

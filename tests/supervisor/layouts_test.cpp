@@ -29,7 +29,7 @@ struct Program {
   }
   /// What `use` returns once it has all answers.
   template <class F>
-  auto ask(Layouts& layouts, F use) {
+  auto ask(KnownLayouts& layouts, F use) {
     for (;;) {
       const auto found = use();
       const auto question = layouts.question();
@@ -37,10 +37,10 @@ struct Program {
       layouts.answer(*question, answer(question->choice, question->ranks));
     }
   }
-  std::optional<Layout> largest(Layouts& layouts, Index ranks) {
+  std::optional<Layout> largest(KnownLayouts& layouts, Index ranks) {
     return ask(layouts, [&] { return layouts.largest(ranks); });
   }
-  std::optional<Layout> at(Layouts& layouts, Index ranks) {
+  std::optional<Layout> at(KnownLayouts& layouts, Index ranks) {
     return ask(layouts, [&] { return layouts.at(0, ranks); });
   }
   std::vector<std::vector<Index>> asked;
@@ -49,7 +49,7 @@ struct Program {
 
 TEST(Layouts, TakeTheLargestLegalDataSize) {
   Program program;
-  Layouts layouts(1);
+  KnownLayouts layouts(1);
   EXPECT_EQ(program.largest(layouts, 17)->ranks, 16);
   EXPECT_EQ(program.largest(layouts, 15)->ranks, 4);
   EXPECT_EQ(program.largest(layouts, 15)->text(), "pp1 dp2 tp2");
@@ -59,7 +59,7 @@ TEST(Layouts, TakeTheLargestLegalDataSize) {
 
 TEST(Layouts, AskOnceForEachNumberAndOnlyForMultiplesOfTheUnit) {
   Program program;
-  Layouts layouts(1);
+  KnownLayouts layouts(1);
   ASSERT_TRUE(program.at(layouts, 16));
   program.largest(layouts, 15);
   program.largest(layouts, 15);
@@ -69,14 +69,14 @@ TEST(Layouts, AskOnceForEachNumberAndOnlyForMultiplesOfTheUnit) {
 
 TEST(Layouts, AskALargeProgramForAFewAtATime) {
   Program program;
-  Layouts layouts(1);
+  KnownLayouts layouts(1);
   EXPECT_EQ(program.largest(layouts, 1001)->ranks, 16);
   for (const auto& ranks : program.asked) EXPECT_THAT(ranks.size(), Lt(17U));
 }
 
 TEST(Layouts, OfTheOtherOptionsCountWhereTheProgramsOwnHaveNone) {
   Program program;
-  Layouts layouts(2);
+  KnownLayouts layouts(2);
   EXPECT_EQ(program.largest(layouts, 7)->choice, 0U);
   EXPECT_EQ(program.largest(layouts, 1)->choice, 1U);
   EXPECT_EQ(program.largest(layouts, 1)->text(), "pp1 dp1 tp1");
@@ -84,7 +84,7 @@ TEST(Layouts, OfTheOtherOptionsCountWhereTheProgramsOwnHaveNone) {
 
 TEST(Layouts, ThatTheProgramRefusedWhenItStartedAreNotTakenAgain) {
   Program program;
-  Layouts layouts(1);
+  KnownLayouts layouts(1);
   layouts.refuse(*program.largest(layouts, 4));
   EXPECT_EQ(program.largest(layouts, 4)->ranks, 2);
   EXPECT_FALSE(program.at(layouts, 4)->legal);
@@ -93,14 +93,14 @@ TEST(Layouts, ThatTheProgramRefusedWhenItStartedAreNotTakenAgain) {
 TEST(Layouts, OfAProgramThatGivesNoAnswerAreNoneAndItIsNotAskedAgain) {
   Program program;
   program.answers = false;
-  Layouts layouts(1);
+  KnownLayouts layouts(1);
   EXPECT_FALSE(program.at(layouts, 4));
   EXPECT_FALSE(program.largest(layouts, 4));
   EXPECT_THAT(program.asked, ElementsAre(ElementsAre(4), ElementsAre(3, 2, 1)));
 }
 
 TEST(Layouts, OfAProgramThatNeedsTooLongForAllAreAskedForTheRest) {
-  Layouts layouts(1);
+  KnownLayouts layouts(1);
   EXPECT_FALSE(layouts.largest(5));
   ASSERT_TRUE(layouts.question());
   const LayoutQuestion asked = *layouts.question();
@@ -112,7 +112,7 @@ TEST(Layouts, OfAProgramThatNeedsTooLongForAllAreAskedForTheRest) {
 }
 
 TEST(Layouts, ThatAreChosenByTheNumberOfRanksSayNothingOfOtherNumbers) {
-  Layouts layouts(1);
+  KnownLayouts layouts(1);
   layouts.answer({0, {8}}, parse_layouts(R"({"ranks":8,"legal":true,"data":1,"pipeline":2,)"
                                          R"("tensor":4,"configuration":{"--plan":"auto"}})"));
   EXPECT_EQ(layouts.at(0, 8)->text(), "pp2 dp1 tp4");
@@ -123,7 +123,7 @@ TEST(Layouts, ThatAreChosenByTheNumberOfRanksSayNothingOfOtherNumbers) {
 
 TEST(Layouts, AskNothingThatALargerLegalOneMakesNeedless) {
   Program program;
-  Layouts layouts(1);
+  KnownLayouts layouts(1);
   program.at(layouts, 4);
   EXPECT_EQ(program.largest(layouts, 5)->ranks, 4);
   EXPECT_EQ(program.asked.size(), 1U);

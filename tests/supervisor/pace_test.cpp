@@ -1,7 +1,7 @@
 // How long steps and saves take, and the grace that follows from it.
-#include "launch/supervisor/decide/pace.h"
-
 #include <gtest/gtest.h>
+
+#include "launch/supervisor/decide/attempt_watch.h"
 
 namespace trireme::supervisor::test {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "launch/commands.h"
 #include "launch/supervisor/commands/commands.h"
-#include "launch/supervisor/decide/state_machine.h"
+#include "launch/supervisor/decide/supervisor.h"
 #include "launch/supervisor/machine/machine.h"
 #include "launch/supervisor/machine/requeue.h"
 #include "runtime/core/process/child.h"

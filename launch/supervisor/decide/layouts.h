@@ -3,28 +3,17 @@
 // ranks, and the data parallel size falls.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "trireme/core/dtype.h"
+#include "launch/supervisor/decide/session.h"
 
 namespace trireme::supervisor {
-
-/// What the program says of a number of ranks.
-struct Layout {
-  Index ranks = 0;
-  bool legal = false;
-  Index data = 0, pipeline = 0, tensor = 0;
-  Index rank_bytes = 0;      // planned memory of the rank that needs most; 0: unknown
-  std::string problem = {};  // the first one, where it is not legal
-  std::size_t choice = 0;    // 0: PROGRAM as given; else --also-layout of this number
-  bool planned = false;      // by --plan auto: other numbers of ranks may have another unit
-  Index unit() const { return tensor * pipeline; }
-  std::string text() const;  // "pp1 dp2 tp2"
-};
 
 /// The lines that `PROGRAM --check-layout` printed. A line that is none is left out.
 std::vector<Layout> parse_layouts(const std::string& lines);
@@ -37,10 +26,10 @@ struct LayoutQuestion {
 
 /// What the program has said so far. It is not asked here, as it may take minutes to answer: where
 /// an answer is missing, question() says which.
-class Layouts {
+class KnownLayouts {
  public:
   /// `choices`: 1, and how often --also-layout is given.
-  explicit Layouts(std::size_t choices) : choices_(choices) {}
+  explicit KnownLayouts(std::size_t choices) : choices_(choices) {}
 
   /// What the last calls needed and did not know: what they returned is void.
   const std::optional<LayoutQuestion>& question() const { return question_; }
@@ -66,6 +55,45 @@ class Layouts {
   std::optional<LayoutQuestion> question_;
   std::map<std::pair<std::size_t, Index>, std::optional<Layout>> known_;
   std::map<std::size_t, Index> units_;  // by choice, once one of its layouts was legal
+};
+
+/// The layouts of the attempts of a session: those that the program calls legal, which is asked
+/// while other things go on.
+class Layouts : Part {
+ public:
+  explicit Layouts(Session& session);
+
+  /// Calls `use`, which asks for layouts. Returns false where the program is being asked for what
+  /// was missing; what `use` has found is void then.
+  bool with(const std::function<void()>& use);
+  /// Does as with(), and waits for the answers; between attempts. Returns false where it was asked
+  /// to stop.
+  bool await(const std::function<void()>& use);
+  /// Ends what the program is asked.
+  void drop_question() { asked_.reset(); }
+
+  /// Returns what is wrong with --min-nodes and --also-layout, before anything starts; empty:
+  /// nothing.
+  std::string why_not_elastic();
+  using PickSome = std::function<std::vector<Host>(Index count)>;
+  /// Takes the layout of the hosts that were picked; where those are none, that of as many as can
+  /// be had. Hosts that it does not need stay out. Returns false where there are hosts, and no
+  /// layout is legal on them.
+  bool take(AttemptPlan& plan, const PickSome& pick_some);
+  /// Leaves out a layout that the program has refused after it had called it legal, as where memory
+  /// is short: the next smaller one is tried. Returns false where it has not refused one.
+  bool refuse_if_it_cannot_run(const AttemptPlan& plan);
+  /// Returns what the program said when it could not run on a smaller layout; empty: it could.
+  const std::string& refused() const { return refused_; }
+  /// Returns " (pp1 dp1 tp2 on 1 host ...)" for the line that an attempt begins with; empty:
+  /// nothing special.
+  std::string describe(const AttemptPlan& plan);
+
+ private:
+  KnownLayouts known_;
+  std::unique_ptr<Pending<std::vector<Layout>>> asked_;  // of the program; null: nothing
+  LayoutQuestion asked_for_;
+  std::string refused_;
 };
 
 }  // namespace trireme::supervisor

@@ -1,4 +1,4 @@
-// World: what the state machine of the supervisor sees and does. The real one starts mpirun
+// World: what the supervisor sees and does. The real one starts mpirun
 // (machine.h); tests have one of their own, with a clock that they set.
 #pragma once
 
@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "launch/supervisor/decide/layouts.h"
 #include "launch/supervisor/records/gpu_signs.h"
 #include "launch/supervisor/records/ledger.h"
 #include "launch/supervisor/records/nodes.h"
@@ -68,6 +67,19 @@ struct Evidence {
 struct SlowHost {
   std::string host, why;
   double ratio = 1;  // of the times of the slowest such rank and of the others
+};
+
+/// What the program says of a number of ranks.
+struct Layout {
+  Index ranks = 0;
+  bool legal = false;
+  Index data = 0, pipeline = 0, tensor = 0;
+  Index rank_bytes = 0;      // planned memory of the rank that needs most; 0: unknown
+  std::string problem = {};  // the first one, where it is not legal
+  std::size_t choice = 0;    // 0: PROGRAM as given; else --also-layout of this number
+  bool planned = false;      // by --plan auto: other numbers of ranks may have another unit
+  Index unit() const { return tensor * pipeline; }
+  std::string text() const;  // "pp1 dp2 tp2"
 };
 
 struct AttemptPlan {

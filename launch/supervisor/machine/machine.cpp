@@ -9,6 +9,7 @@
 
 #include "trireme/core/error.h"
 
+#include "launch/supervisor/decide/layouts.h"
 #include "launch/supervisor/machine/clock.h"
 #include "launch/supervisor/machine/preflight_figures.h"
 #include "launch/supervisor/machine/processes.h"

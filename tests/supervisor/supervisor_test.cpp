@@ -1,6 +1,6 @@
-// The supervisor with attempts that go as the test says: states, exit codes, backoff, the end when
+// The supervisor with attempts that go as the test says: causes, exit codes, backoff, the end when
 // restarting does not help, and the ledger that it leaves.
-#include "launch/supervisor/decide/state_machine.h"
+#include "launch/supervisor/decide/supervisor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

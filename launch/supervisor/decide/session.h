@@ -1,0 +1,100 @@
+// Session: what the parts of a supervisor share: its settings, the ledger, and whether it was asked
+// to stop.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launch/supervisor/decide/world.h"
+#include "launch/supervisor/records/ledger.h"
+#include "launch/supervisor/records/nodes.h"
+
+namespace trireme::supervisor {
+
+struct Settings {
+  Index nodes = 1, ranks_per_node = 1, spares = 0;
+  bool has_hosts = false;  // from a list, which may be empty for a while
+  Index min_nodes = 0;     // where hosts are few, so many are enough; 0: as many as `nodes`
+  std::vector<std::vector<std::string>> also_layouts = {};  // options that replace those of PROGRAM
+  Index max_restarts = 100;
+  bool replace_stragglers = false;  // hosts that stay slow, while a spare is there
+  bool grow = false;                // a larger layout where hosts come back
+  double grow_interval_s = 600;     // between two looks at the hosts
+  double hang_s = 0;                // nothing moved for so long: a hang; 0: never
+  double grace_s = 0;       // from the request to stop to the end by force; 0: as saves take
+  double time_limit_s = 0;  // of this supervisor; then it stops the job; 0: none
+  double wait_nodes_s = 0;  // for hosts, where too few are healthy
+  Index quarantine_s = quarantine_window_s;  // how long a host stays out
+  bool auto_saves = false;                   // PROGRAM has --save-interval auto
+  double save_seconds = 0;                   // and this --save-interval-seconds; 0: not given
+  bool snapshots = false;      // PROGRAM keeps some in memory, which may be newer than its files
+  bool watched = true;         // PROGRAM is trireme's: it writes metrics and checkpoints
+  std::string program;         // its name
+  std::string metrics;         // its file of steps
+  std::string ckpt_step = {};  // its --ckpt-step; empty: not given
+  std::string run;             // id of the run, where it is a new one
+  Index pid = 0;
+  std::string host;  // of this process
+
+  bool elastic() const { return min_nodes > 0 && min_nodes < nodes; }
+  Index least_nodes() const { return elastic() ? min_nodes : nodes; }
+};
+
+constexpr double look_s = 0.05;       // the longest wait without a look at the clock
+constexpr double same_request_s = 2;  // a request to stop again within it is the same request
+
+/// Returns who asked: "SIGTERM", or "trireme stop --now".
+std::string name_of_request(int signal);
+
+/// How a session ends.
+struct End {
+  int exit_code = 0;
+  std::string why;
+};
+
+struct Session {
+  Session(World& the_world, Settings the_settings, History the_history);
+
+  /// Appends a line to the ledger. It is durable when this returns.
+  template <class Line>
+  void record(const Line& line) {
+    world.append(to_json(line));
+    history.add(line);
+  }
+  /// Returns the points of all hosts now.
+  std::vector<NodeState> nodes() const { return node_states(history, world.date()); }
+
+  void note_signals(const std::vector<int>& signals);
+  bool is_time_over() const;
+  void stop_with(int signal);
+  /// Waits once between attempts, at most so long. Returns false where it was asked to stop.
+  bool look(double seconds);
+  /// Waits between attempts. Returns false where it was asked to stop.
+  bool wait(double seconds);
+
+  World& world;
+  const Settings settings;
+  History history;
+  const double began;  // of this supervisor
+  int stop = 0;        // the signal that asked to stop; 0: none
+  double stop_since = 0;
+  int force = 0;  // the signal that asked to end at once
+};
+
+/// What each part of the supervisor works with.
+class Part {
+ protected:
+  explicit Part(Session& session)
+      : session_(session),
+        world_(session.world),
+        settings_(session.settings),
+        history_(session.history) {}
+
+  Session& session_;
+  World& world_;
+  const Settings& settings_;
+  const History& history_;
+};
+
+}  // namespace trireme::supervisor

@@ -280,8 +280,8 @@ TEST_F(Grows, CountingNeitherAsAFailureNorAsARestart) {
 TEST_F(Grows, UnlessAUserStopsItMeanwhile) {
   settings_.grace_s = 30;
   struct Stopping : FakeWorld {
-    void ask_to_stop() override {
-      FakeWorld::ask_to_stop();
+    void request_stop() override {
+      FakeWorld::request_stop();
       signals.push_back(SIGTERM);
     }
   } world;
@@ -289,7 +289,7 @@ TEST_F(Grows, UnlessAUserStopsItMeanwhile) {
   world.scripts.front().at_second_step = [&] { world.all_hosts.push_back({"n3", 2}); };
   world.all_hosts = world_.all_hosts;
   world.tensor = 2;
-  Supervisor supervisor(world, settings_, {});
+  Supervisor supervisor(world, world, settings_, {});
   EXPECT_EQ(supervisor.run(), code::stopped);
   EXPECT_EQ(world.asked, 1);  // a second request would end the job at once
   EXPECT_EQ(world.plans.size(), 1U);

@@ -9,7 +9,7 @@
 
 #include "trireme/core/error.h"
 
-#include "launch/supervisor/decide/world.h"
+#include "launch/supervisor/decide/launcher.h"
 
 namespace trireme::supervisor::test {
 

@@ -1,5 +1,5 @@
-// FakeWorld: a World in which attempts go as the test says, and time passes only when the
-// supervisor waits.
+// FakeWorld: a Launcher and its RunFiles, with which attempts go as the test says, and time passes
+// only when the supervisor waits.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 
 namespace trireme::supervisor::test {
 
-class FakeWorld : public World, public FakeProgram {
+class FakeWorld : public Launcher, public RunFiles, public FakeProgram {
  public:
   std::deque<Script> scripts;
   std::vector<Host> all_hosts;
@@ -89,7 +89,7 @@ class FakeWorld : public World, public FakeProgram {
     return std::make_unique<Later<std::vector<Layout>>>(time, pending, layouts_s,
                                                         answer(options, ranks));
   }
-  std::vector<std::string> released_hosts() override { return releases; }
+  std::vector<std::string> released_hosts() const override { return releases; }
   void forget_release(const std::string& host) override {
     kept_releases = kept_releases && ledger.find("\"released\":\"" + host) != std::string::npos;
     std::erase(releases, host);
@@ -101,11 +101,11 @@ class FakeWorld : public World, public FakeProgram {
   void show_nodes(const std::vector<NodeState>&, const std::vector<UnfitHost>& hosts) override {
     shown_unfit = hosts;
   }
-  void say(const std::string& line) override {
+  void log(const std::string& line) override {
     said.push_back(line);
     trireme::test::record("said", line);
   }
-  void announce(const std::string& event, const std::string& line, const Json& facts) override {
+  void notify(const std::string& event, const std::string& line, const Json& facts) override {
     said.push_back(line);
     events.push_back(event);
     trireme::test::record("event", event + ": " + line + ' ' + to_text(facts));
@@ -124,31 +124,31 @@ class FakeWorld : public World, public FakeProgram {
     step_ = std::max(step_, script_.snapshot);
   }
 
-  Sight look(double seconds) override {
-    Sight sight;
-    sight.signals = std::exchange(signals, {});
+  Observation observe(double seconds) override {
+    Observation seen;
+    seen.signals = std::exchange(signals, {});
     if (!running_ && reported_) {
       time += seconds;
-      return look_at(sight);
+      return look_at(seen);
     }
     if (running_ && script_.start_s > 0) {
       time += std::exchange(script_.start_s, 0.0);
-      return look_at(sight);
+      return look_at(seen);
     }
     if (running_ && done_ == 1 && script_.sleep_s > 0) {
       time += std::exchange(script_.sleep_s, 0.0);
-      return look_at(sight);  // nothing has happened meanwhile
+      return look_at(seen);  // nothing has happened meanwhile
     }
-    if (!running_ || (done_ >= script_.steps && !script_.hangs)) return ended_with(sight);
+    if (!running_ || (done_ >= script_.steps && !script_.hangs)) return ended_with(seen);
     const bool steps = done_ < script_.steps;
     time += seconds > 0 ? (steps ? script_.step_s : 0.1) : 0;
     if (seconds > 0 && steps)
-      do_step(sight);
+      do_step(seen);
     else
-      show_verdict(sight);
-    return look_at(sight);
+      show_verdict(seen);
+    return look_at(seen);
   }
-  void ask_to_stop() override {
+  void request_stop() override {
     ++asked;
     if (!script_.obeys || script_.deaf-- > 0) return;
     if (saved.empty() || saved.back() < step_) saved.push_back(step_);
@@ -173,31 +173,31 @@ class FakeWorld : public World, public FakeProgram {
   std::vector<int> signals;  // at the next look
 
  private:
-  Sight look_at(Sight& sight) const {
-    sight.durable = saved.empty() ? 0 : saved.back();
-    return std::move(sight);
+  Observation look_at(Observation& seen) const {
+    seen.durable = saved.empty() ? 0 : saved.back();
+    return std::move(seen);
   }
-  Sight ended_with(Sight& sight) {
+  Observation ended_with(Observation& seen) {
     if (!reported_) {
-      sight.code = script_.code;
-      sight.launcher_killed = script_.launcher_killed;
+      seen.code = script_.code;
+      seen.launcher_killed = script_.launcher_killed;
     }
     running_ = false;
     reported_ = true;
-    return look_at(sight);
+    return look_at(seen);
   }
-  void show_verdict(Sight& sight) {
-    sight.pages = pages_ = pages_ || !script_.verdicts.empty();
+  void show_verdict(Observation& seen) {
+    seen.pages = pages_ = pages_ || !script_.verdicts.empty();
     if (script_.verdicts.empty()) return;
-    sight.hang = script_.verdicts.front();
+    seen.hang = script_.verdicts.front();
     script_.verdicts.pop_front();
   }
-  void do_step(Sight& sight) {
+  void do_step(Observation& seen) {
     while (!saved.empty() && saved.back() > step_)
       saved.pop_back();  // it went back, and has loaded
     ++done_;
     ++step_;
-    sight.steps.push_back({step_, script_.step_s, step_ == script_.spike_at_step, 7.5});
+    seen.steps.push_back({step_, script_.step_s, step_ == script_.spike_at_step, 7.5});
     if (done_ == 2 && script_.at_second_step) script_.at_second_step();
     if (step_ % 10 == 0 || (step_ == last_step && script_.saves_last)) saved.push_back(step_);
     if (done_ == script_.signal_at_step) signals.push_back(SIGTERM);

@@ -27,16 +27,16 @@ TEST_F(Supervision, EndsAHangAndRestarts) {
 TEST_F(Supervision, WaitsAsLongAgainWhereStatusPagesAreNoLongerSeen) {
   constexpr double gone = 200;
   struct CutOff : FakeWorld {
-    Sight look(double seconds) override {
-      Sight sight = FakeWorld::look(seconds);
-      sight.pages = time < gone;
-      return sight;
+    Observation observe(double seconds) override {
+      Observation seen = FakeWorld::observe(seconds);
+      seen.pages = time < gone;
+      return seen;
     }
   } world;
   settings_.hang_s = 5;
   world.last_step = 30;
   world.scripts = {{.steps = 12, .hangs = true}, {.steps = 20, .code = 0}};
-  EXPECT_EQ(Supervisor(world, settings_, {}).run(), 0);
+  EXPECT_EQ(Supervisor(world, world, settings_, {}).run(), 0);
   ASSERT_EQ(world.started.size(), 2U);
   EXPECT_NEAR(world.started[1], gone + settings_.hang_s, 0.5);
 }

@@ -20,7 +20,7 @@ TEST(Machine, StartsNoMoreCommandsOfEventsThanMayRunTogether) {
         options.on_event = "exec sleep 100";
         Machine machine(make_job({"true"}, folder / "run"), options);
         for (int event = 0; event < 40; ++event)
-          machine.announce("event", "an event", Json::Object());
+          machine.notify("event", "an event", Json::Object());
         const std::vector<pid_t> commands = children_outside({});
         for (const pid_t id : commands) ::kill(id, SIGKILL);
         ::_exit(static_cast<int>(commands.size()));

@@ -61,14 +61,14 @@ TEST_F(Restarts, CountsFailuresAnewAfterAnAttemptOfALostSupervisorThatMadeProgre
   world_.scripts = {{.steps = 0, .code = 7}, {.steps = 0, .code = 7}};
   struct Killed {};
   struct Dying : FakeWorld {
-    Sight look(double seconds) override {
+    Observation observe(double seconds) override {
       if (plans.size() == 3 && saved.size() > 2) throw Killed();
-      return FakeWorld::look(seconds);
+      return FakeWorld::observe(seconds);
     }
   } dying;
   dying.scripts = world_.scripts;
   dying.scripts.push_back({.steps = 1000});
-  EXPECT_THROW(Supervisor(dying, settings_, {}).run(), Killed);
+  EXPECT_THROW(Supervisor(dying, dying, settings_, {}).run(), Killed);
   world_.ledger = dying.ledger;
   world_.saved = dying.saved;
   world_.last_step = 60;
@@ -114,7 +114,7 @@ TEST_F(Restarts, GiveNoNumberTwiceWhereverTheSupervisorDies) {
   struct Dying : FakeWorld {
     void start(const AttemptPlan&) override { throw Killed(); }
   } dying;
-  EXPECT_THROW(Supervisor(dying, settings_, {}).run(), Killed);
+  EXPECT_THROW(Supervisor(dying, dying, settings_, {}).run(), Killed);
   world_.ledger = dying.ledger;
   world_.scripts = {{.steps = 12, .code = 75}};
   EXPECT_EQ(run(), code::stopped);
@@ -125,7 +125,7 @@ TEST_F(Restarts, KeepInTheLedgerThatTheLauncherCouldNotBeStarted) {
   struct Full : FakeWorld {
     void start(const AttemptPlan&) override { throw Error("/tmp is full"); }
   } full;
-  EXPECT_THROW(Supervisor(full, settings_, {}).run(), Error);
+  EXPECT_THROW(Supervisor(full, full, settings_, {}).run(), Error);
   const History found = replay(full.ledger);
   ASSERT_EQ(found.attempts.size(), 1U);
   ASSERT_TRUE(found.attempts[0].ended);

@@ -22,7 +22,7 @@ inline Settings settings_of_a_test() {
 class Supervision : public testing::Test {
  protected:
   int run() {
-    Supervisor supervisor(world_, settings_, replay(world_.ledger));
+    Supervisor supervisor(world_, world_, settings_, replay(world_.ledger));
     const int code = supervisor.run();
     trireme::test::record("exit", std::to_string(code));
     return code;

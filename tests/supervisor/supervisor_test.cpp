@@ -142,14 +142,14 @@ TEST_F(Supervision, EndsAtOnceAtASecondSignalThatIsNotTheSame) {
   settings_.time_limit_s = 0;
   world_.scripts.front().hangs = true;
   struct Impatient : FakeWorld {
-    Sight look(double seconds) override {
+    Observation observe(double seconds) override {
       if (time > 105 && signals.empty()) signals.push_back(SIGTERM);
-      return FakeWorld::look(seconds);
+      return FakeWorld::observe(seconds);
     }
   } impatient;
   impatient.scripts = world_.scripts;
   impatient.signals = world_.signals;
-  Supervisor supervisor(impatient, settings_, {});
+  Supervisor supervisor(impatient, impatient, settings_, {});
   EXPECT_EQ(supervisor.run(), code::stopped);  // what was durable by then is of this attempt
   EXPECT_GE(impatient.time, 105);
 }
@@ -197,7 +197,7 @@ TEST_F(Supervision, ContinuesTheLedgerOfASupervisorThatDied) {
     }
   } dying;
   dying.scripts = world_.scripts;
-  EXPECT_THROW(Supervisor(dying, settings_, {}).run(), Killed);
+  EXPECT_THROW(Supervisor(dying, dying, settings_, {}).run(), Killed);
   world_.ledger = dying.ledger;
   world_.scripts = {{.steps = 3, .code = 7}, {.steps = 3, .code = 7}, {.steps = 3, .code = 7}};
   EXPECT_EQ(run(), code::no_help);
@@ -227,7 +227,7 @@ TEST_F(Supervision, ReplaysALedgerThatIsCutAtAnyByte) {
     world.saved = {10, 20, 30, 40};
     world.scripts = {{.steps = 0, .code = 0}};
     world.ledger = whole.substr(0, whole.substr(0, bytes).rfind('\n') + 1);  // as LedgerFile cuts
-    Supervisor supervisor(world, settings_, replay(whole.substr(0, bytes)));
+    Supervisor supervisor(world, world, settings_, replay(whole.substr(0, bytes)));
     ASSERT_EQ(supervisor.run(), 0) << bytes;
     const History found = replay(world.ledger);
     ASSERT_EQ(found.ignored, 0) << bytes;

@@ -25,7 +25,7 @@ class WrongBits : public ::testing::Test {
     world_.all_hosts = {{"n0", 2}, {"n1", 2}, {"n2", 2}};
     world_.last_step = 60;
   }
-  int run() { return Supervisor(world_, settings_, replay(world_.ledger)).run(); }
+  int run() { return Supervisor(world_, world_, settings_, replay(world_.ledger)).run(); }
   std::vector<std::string> hosts(std::size_t attempt) const {
     return replay(world_.ledger).attempts[attempt].began.nodes;
   }

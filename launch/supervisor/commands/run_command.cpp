@@ -249,17 +249,17 @@ int supervise(RunArguments& given, const Job& job, bool& requeue) {
   Machine machine(job, given.machine);
   if (given.machine.hosts.kind == HostSource::Kind::slurm &&
       !job_has_no_kill(variable_of_this_process))
-    machine.say("warning: the script of " + given.machine.hosts.name +
+    machine.log("warning: the script of " + given.machine.hosts.name +
                 " has no --no-kill: Slurm ends the job when it loses a node");
   if (!job.watched)
-    machine.say(job.name() + " has no --save: it is supervised by its exit code only");
+    machine.log(job.name() + " has no --save: it is supervised by its exit code only");
   else if (!job.saves_between)
-    machine.say("warning: " + job.name() +
+    machine.log("warning: " + job.name() +
                 " has no --save-interval, so it saves at its end only, and a failure costs all its "
                 "steps; --save-interval auto chooses one");
   settings.run = new_run_id(machine.date(), settings.pid);
   History history = machine.take_over(settings.run);
-  const int code = Supervisor(machine, settings, std::move(history)).run();
+  const int code = Supervisor(machine, machine.files(), settings, std::move(history)).run();
   requeue = given.requeue && code == code::stopped && !machine.stopped_by_user();
   return code;
 }

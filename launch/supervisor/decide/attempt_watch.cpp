@@ -54,7 +54,7 @@ double measured_grace_s(double save_s, double step_s) {
 }
 
 AttemptWatch::AttemptWatch(Session& session, const AttemptPlan& plan, Index resumed)
-    : Part(session), plan_(plan), began_(world_.now()), last_sign_(began_) {
+    : Part(session), plan_(plan), began_(launcher_.now()), last_sign_(began_) {
   facts_.code = 128 + SIGKILL;  // unless mpirun ends by itself
   facts_.watched = settings_.watched;
   facts_.resumed = facts_.last_step = facts_.durable = resumed;
@@ -80,57 +80,58 @@ void AttemptWatch::note_steps(const std::vector<Step>& steps, double now) {
   }
 }
 
-void AttemptWatch::note(const Sight& sight, double looked_at) {
-  const double now = world_.now();
+void AttemptWatch::note(const Observation& seen, double looked_at) {
+  const double now = launcher_.now();
   // A machine that slept, or was too busy to run this process, says nothing about the job.
   if (settings_.hang_s > 0 && now - looked_at > std::max(look_s, settings_.hang_s / 2))
     last_sign_ = now;
-  if (!sight.steps.empty()) note_steps(sight.steps, now);
-  if (!sight.steps.empty() || sight.output || sight.durable != seen_durable_) last_sign_ = now;
-  seen_durable_ = sight.durable;
-  printed_ = printed_ || sight.output;
+  if (!seen.steps.empty()) note_steps(seen.steps, now);
+  if (!seen.steps.empty() || seen.output || seen.durable != seen_durable_) last_sign_ = now;
+  seen_durable_ = seen.durable;
+  printed_ = printed_ || seen.output;
   // After going back, newer steps are there until the job has loaded the older one.
-  const Index made = plan_.step >= 0 ? std::min(sight.durable, facts_.last_step) : sight.durable;
+  const Index made = plan_.step >= 0 ? std::min(seen.durable, facts_.last_step) : seen.durable;
   facts_.durable = std::max(facts_.durable, made);
   facts_.last_step = std::max(facts_.last_step, facts_.durable);
   times_.durable(facts_.durable);
   pace_.durable(facts_.durable, now);
-  session_.note_signals(sight.signals);
-  pages_ = sight.pages;
+  session_.note_signals(seen.signals);
+  pages_ = seen.pages;
   if (pages_) last_pages_ = now;
-  if (sight.hang && !asked_) {
-    world_.announce(sight.hang->over ? "hang_over" : "hang", sight.hang->sentence,
-                    Json::Object{{"sentence", sight.hang->sentence}});
-    if (sight.hang->end) facts_.stuck = sight.hang;
+  if (seen.hang && !asked_) {
+    launcher_.notify(seen.hang->over ? "hang_over" : "hang", seen.hang->sentence,
+                     Json::Object{{"sentence", seen.hang->sentence}});
+    if (seen.hang->end) facts_.stuck = seen.hang;
   }
-  if (sight.code) {
+  if (seen.code) {
     launcher_ended_ = true;
-    facts_.code = *sight.code;
-    facts_.launcher_killed = sight.launcher_killed;
+    facts_.code = *seen.code;
+    facts_.launcher_killed = seen.launcher_killed;
   }
 }
 
 void AttemptWatch::note_loss_spike(const Step& step) {
-  const LossSpike line{plan_.attempt, world_.date(), step.number, step.loss};
+  const LossSpike line{plan_.attempt, launcher_.date(), step.number, step.loss};
   session_.record(line);
-  world_.announce("loss_spike",
-                  fmt::format("loss spike: to step {}, with loss {:g}", line.step, line.loss),
-                  to_json(line));
+  launcher_.notify("loss_spike",
+                   fmt::format("loss spike: to step {}, with loss {:g}", line.step, line.loss),
+                   to_json(line));
 }
 
 /// Says from which snapshot the attempt has started, where it was from one.
 void AttemptWatch::say_origin() const {
-  const Started started = world_.started_from(plan_.attempt);
+  const Started started = files_.started_from(plan_.attempt);
   const bool in_memory = started.tier == "memory";
   if (!in_memory && started.tier != "local") return;
-  world_.say(fmt::format("attempt {} has started from step {} ({}; durable step {})", plan_.attempt,
-                         started.step, in_memory ? "in memory" : "on local disks", facts_.resumed));
+  launcher_.log(fmt::format("attempt {} has started from step {} ({}; durable step {})",
+                            plan_.attempt, started.step, in_memory ? "in memory" : "on local disks",
+                            facts_.resumed));
 }
 
-void AttemptWatch::ask() {
-  last_asked_ = world_.now();
+void AttemptWatch::request_stop() {
+  last_asked_ = launcher_.now();
   asked_step_ = facts_.last_step;
-  world_.ask_to_stop();
+  launcher_.request_stop();
 }
 
 /// Returns how long the job may take to save and end.
@@ -143,25 +144,25 @@ double AttemptWatch::grace_s() const {
 }
 
 void AttemptWatch::move(const Move& move) {
-  world_.announce(move.event, move.line, move.details);
+  launcher_.notify(move.event, move.line, move.details);
   facts_.leaves = move.leaves;
   facts_.grows = !move.leaves;
   asked_ = true;
-  asked_at_ = world_.now();
-  ask();
+  asked_at_ = launcher_.now();
+  request_stop();
 }
 
 bool AttemptWatch::must_end() {
-  if (const std::string loss = world_.loss_of_run(); !loss.empty()) {
-    world_.end_all();
+  if (const std::string loss = launcher_.loss_of_run(); !loss.empty()) {
+    launcher_.end_all();
     throw Error(loss + ": the job is ended");
   }
   if (session_.stop == 0 && session_.is_time_over()) {
-    world_.say("--time-limit is over");
+    launcher_.log("--time-limit is over");
     session_.stop_with(SIGUSR1);
   }
   if (session_.force != 0) {
-    world_.say(name_of_request(session_.force) + ": ends the job without saving");
+    launcher_.log(name_of_request(session_.force) + ": ends the job without saving");
     return true;
   }
   return does_not_stop() || does_not_move();
@@ -170,25 +171,25 @@ bool AttemptWatch::must_end() {
 /// Asks the job to stop where that was asked for. Returns whether it is to be ended by force: it
 /// has nothing to save, or does not end.
 bool AttemptWatch::does_not_stop() {
-  const double now = world_.now();
+  const double now = launcher_.now();
   if (session_.stop != 0 && !asked_) {
     asked_ = true;
     asked_at_ = now;
     const std::string request = name_of_request(session_.stop);
     const bool idle = settings_.watched && !printed_ && first_step_ < 0;
-    world_.announce("stopping",
-                    request + (idle ? ": ends the job, which has done nothing yet"
-                                    : ": asks the job to save and end"),
-                    Json::Object{{"signal", request}});
+    launcher_.notify("stopping",
+                     request + (idle ? ": ends the job, which has done nothing yet"
+                                     : ": asks the job to save and end"),
+                     Json::Object{{"signal", request}});
     if (idle) return true;
-    ask();
+    request_stop();
   } else if (asked_ && facts_.last_step >= asked_step_ + steps_of_a_deaf_job &&
              now - last_asked_ >= same_request_s) {
-    ask();  // mpirun forwards nothing to ranks that it has not started yet
+    request_stop();  // mpirun forwards nothing to ranks that it has not started yet
   }
   if (!asked_ || now - asked_at_ <= grace_s()) return false;
-  world_.say(fmt::format("the job has not ended {:.0f} s after it was asked to (--grace)",
-                         now - asked_at_));
+  launcher_.log(fmt::format("the job has not ended {:.0f} s after it was asked to (--grace)",
+                            now - asked_at_));
   return true;
 }
 
@@ -199,20 +200,20 @@ bool AttemptWatch::does_not_move() {
     return true;
   }
   // Until pages were lost they have shown that the job moves, also where it does no step for long.
-  const double now = world_.now();
+  const double now = launcher_.now();
   if (asked_ || pages_ || settings_.hang_s <= 0 ||
       now - std::max(last_sign_, last_pages_) <= settings_.hang_s)
     return false;
   facts_.hang = true;
-  world_.say(fmt::format("hang: no step, checkpoint or output for {:.1f} s (--hang-timeout)",
-                         now - last_sign_));
+  launcher_.log(fmt::format("hang: no step, checkpoint or output for {:.1f} s (--hang-timeout)",
+                            now - last_sign_));
   return true;
 }
 
 Facts AttemptWatch::facts_at_end() {
-  ended_ = world_.now();
+  ended_ = launcher_.now();
   Facts facts = facts_;
-  facts.evidence = world_.evidence();
+  facts.evidence = launcher_.evidence();
   // The code of a launcher that was ended because it did not end says nothing.
   if (facts.stuck && facts.stuck->all_have_finished) {
     facts.code = code::done;
@@ -226,7 +227,7 @@ Facts AttemptWatch::facts_at_end() {
   if (session_.force != 0) facts.stop = session_.force == SIGKILL ? SIGTERM : session_.force;
   const bool ended_well =
       facts.code == code::done || (facts.evidence.end_missed && facts.durable >= facts.last_step);
-  facts.finished = ended_well && world_.training_is_finished();
+  facts.finished = ended_well && files_.training_is_finished();
   facts.wrong_hosts = hosts_of(facts.evidence.wrong_ranks, history_);
   if (plan_.hosts.empty()) {  // there is no use in blaming the only machine
     facts.evidence.rank_host.clear();
@@ -238,14 +239,14 @@ Facts AttemptWatch::facts_at_end() {
 AttemptEnded AttemptWatch::account(const Facts& facts) const {
   AttemptEnded line{judge(facts)};
   line.attempt = plan_.attempt;
-  line.at = world_.date();
+  line.at = launcher_.date();
   line.code = facts.code;
   line.slow = facts.evidence.slow;
   if (line.cause == Cause::corruption) line.clean = facts.evidence.clean;
   line.last_step = facts.last_step;
   line.durable = facts.durable;
   line.first_step = first_number_;
-  line.started = world_.started_from(line.attempt);
+  line.started = files_.started_from(line.attempt);
   line.wall_s = ended_ - began_;
   line.save_s = pace_.save_s();
   line.saves = pace_.saves();

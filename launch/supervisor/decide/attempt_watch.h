@@ -71,7 +71,7 @@ class AttemptWatch : Part {
   double start_s() const { return first_step_ - began_; }
 
   /// Takes what has happened since `looked_at`.
-  void note(const Sight& sight, double looked_at);
+  void note(const Observation& seen, double looked_at);
   /// Acts on requests to stop and on hangs. Returns whether the attempt is to be ended by force.
   bool must_end();
   /// Asks the job to save and end, to continue on other hosts.
@@ -88,7 +88,7 @@ class AttemptWatch : Part {
   void say_origin() const;
   bool does_not_stop();
   bool does_not_move();
-  void ask();
+  void request_stop();
   double grace_s() const;
 
   const AttemptPlan plan_;

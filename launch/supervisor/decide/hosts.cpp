@@ -34,19 +34,19 @@ bool contains(const std::vector<Host>& hosts, const std::string& name) {
 
 bool Hosts::pick(AttemptPlan& plan) {
   constexpr double until_list_is_whole_s = 10;
-  const double began = world_.now();
+  const double began = launcher_.now();
   bool said = false;
   while (!pick_listed(plan)) {
     const double least = why_no_list_.empty() ? 0 : until_list_is_whole_s;
-    const double now = world_.now(), until = began + std::max(settings_.wait_nodes_s, least);
+    const double now = launcher_.now(), until = began + std::max(settings_.wait_nodes_s, least);
     if (!said && settings_.wait_nodes_s > 0 && least == 0) {
       said = true;
-      world_.say(fmt::format(
+      launcher_.log(fmt::format(
           "waits up to {:.0f} s for healthy hosts: {} needed, {} listed", settings_.wait_nodes_s,
           settings_.min_nodes > 0 ? settings_.min_nodes : settings_.nodes, listed_.size()));
     }
     if (now >= until || !session_.wait(std::min(1.0, until - now))) return false;
-    waited_.no_hosts_s += world_.now() - now;
+    waited_.no_hosts_s += launcher_.now() - now;
   }
   return true;
 }
@@ -58,7 +58,7 @@ bool Hosts::pick_listed(AttemptPlan& plan) {
     why_no_list_.clear();
     return found;
   } catch (const Error& error) {
-    if (why_no_list_ != error.what()) world_.say(error.what());
+    if (why_no_list_ != error.what()) launcher_.log(error.what());
     why_no_list_ = error.what();
     return false;
   }
@@ -66,7 +66,7 @@ bool Hosts::pick_listed(AttemptPlan& plan) {
 
 /// Picks hosts that pass the preflight. False: too few, or it was asked to stop.
 bool Hosts::pick_healthy(AttemptPlan& plan) {
-  take_releases();
+  apply_releases();
   do {
     bool found = false;
     while (layouts_.await([&] { found = choose(plan); }) && found) {
@@ -81,14 +81,14 @@ bool Hosts::choose(AttemptPlan& plan, const std::string& left) {
   plan.ranks = settings_.nodes * settings_.ranks_per_node;
   plan.hosts.clear();
   no_layout_ = false;
-  std::vector<Host> hosts = listed_ = world_.hosts();
+  std::vector<Host> hosts = listed_ = launcher_.hosts();
   if (hosts.empty() && !settings_.has_hosts) return true;  // this machine
   std::vector<std::string> before;
   if (!history_.attempts.empty()) before = history_.attempts.back().began.nodes;
   if (swaps_hosts(history_)) std::reverse(before.begin(), before.end());
   std::erase_if(hosts, [&](const Host& host) { return unfit_.contains(host.name); });
   const auto states = session_.nodes();
-  std::set<std::string> to_leave = hosts_to_leave(history_, world_.date());
+  std::set<std::string> to_leave = hosts_to_leave(history_, launcher_.date());
   if (!left.empty()) to_leave.insert(left);
   hosts = without(hosts, states, to_leave);
   const auto pick_some = [&](Index count) { return pick_hosts(hosts, states, before, count); };
@@ -116,7 +116,7 @@ std::optional<bool> Hosts::can_do_without(const AttemptPlan& plan, const std::st
   try {
     if (!layouts_.with([&] { found = choose(next, host); })) return std::nullopt;
   } catch (const Error& error) {  // a file of hosts that is just being written, for example
-    if (std::exchange(why_no_list_, error.what()) != error.what()) world_.say(why_no_list_);
+    if (std::exchange(why_no_list_, error.what()) != error.what()) launcher_.log(why_no_list_);
     return std::nullopt;
   }
   return found && !contains(next.hosts, host) && next.ranks >= plan.ranks;
@@ -142,17 +142,17 @@ std::string Hosts::too_few() const {
       settings_.least_nodes(), listed_.size(), out, unfit_.size());
 }
 
-void Hosts::take_releases() {
-  for (const std::string& host : world_.released_hosts()) {
+void Hosts::apply_releases() {
+  for (const std::string& host : files_.released_hosts()) {
     release(host);
     fit_.erase(host);  // it may have been repaired, or exchanged
     unfit_.erase(host);
-    world_.forget_release(host);
+    files_.forget_release(host);
   }
 }
 
 void Hosts::release(const std::string& host) {
-  const Release line{host, world_.date(), 0};
+  const Release line{host, launcher_.date(), 0};
   session_.record(line);
   long_checked_.erase(host);
 }
@@ -160,7 +160,7 @@ void Hosts::release(const std::string& host) {
 void Hosts::write_nodes() {
   std::vector<UnfitHost> unfit;
   for (const auto& [host, why] : unfit_) unfit.push_back({host, why});
-  world_.show_nodes(session_.nodes(), unfit);
+  launcher_.show_nodes(session_.nodes(), unfit);
 }
 
 void Hosts::note_end(const AttemptEnded& ended, const AttemptPlan& plan,
@@ -176,27 +176,27 @@ void Hosts::note_end(const AttemptEnded& ended, const AttemptPlan& plan,
     if (!state.quarantined() || is_quarantined(before, state.host)) continue;
     fit_.erase(state.host);
     long_checked_.erase(state.host);
-    world_.announce("quarantine",
-                    fmt::format("{} is in quarantine: {}", state.host, state.reasons.back()),
-                    Json::Object{{"host", state.host}, {"points", state.points}});
+    launcher_.notify("quarantine",
+                     fmt::format("{} is in quarantine: {}", state.host, state.reasons.back()),
+                     Json::Object{{"host", state.host}, {"points", state.points}});
   }
 }
 
 /// Nothing: it was asked to stop, or hosts are not checked in this way.
 std::optional<Fitness> Hosts::await_preflight(const std::vector<Host>& hosts, bool thorough) {
-  const auto check = world_.preflight(hosts, thorough);
+  const auto check = launcher_.preflight(hosts, thorough);
   if (check == nullptr) return std::nullopt;
-  const double asked_at = world_.now();
+  const double asked_at = launcher_.now();
   std::optional<Fitness> found;
   while (!(found = check->poll()) && session_.look(look_s)) {
   }
-  waited_.preflight_s += world_.now() - asked_at;
+  waited_.preflight_s += launcher_.now() - asked_at;
   return found;
 }
 
 std::vector<std::string> Hosts::await_unreachable(const Evidence& evidence) {
   if (!evidence.daemon_lost || !evidence.lost_host.empty()) return {};
-  const auto question = world_.find_unreachable();
+  const auto question = launcher_.find_unreachable();
   std::optional<std::vector<std::string>> found;
   while (!(found = question->poll()) && session_.look(look_s)) {
   }
@@ -227,18 +227,18 @@ bool Hosts::pass_preflight(const std::vector<Host>& hosts) {
   if (!found) return session_.stop == 0;
   if (!found->not_checked.empty()) {
     // They are checked before the next attempt: the fault may be that of the check.
-    world_.announce("preflight_not_made",
-                    "hosts are used without a preflight: " + found->not_checked,
-                    Json::Object{{"why", found->not_checked}});
+    launcher_.notify("preflight_not_made",
+                     "hosts are used without a preflight: " + found->not_checked,
+                     Json::Object{{"why", found->not_checked}});
     return true;
   }
   for (const Host& host : unknown) fit_.insert(host.name);
   for (const auto& [host, why] : found->unfit) {
     fit_.erase(host);
     unfit_[host] = why;
-    world_.announce("preflight_failed",
-                    fmt::format("{} does not pass the preflight: {}", host, why),
-                    Json::Object{{"host", host}, {"why", why}});
+    launcher_.notify("preflight_failed",
+                     fmt::format("{} does not pass the preflight: {}", host, why),
+                     Json::Object{{"host", host}, {"why", why}});
   }
   if (!found->unfit.empty()) write_nodes();
   return std::none_of(hosts.begin(), hosts.end(),
@@ -247,7 +247,7 @@ bool Hosts::pass_preflight(const std::vector<Host>& hosts) {
 
 /// Returns the hosts in quarantine with which there would be enough.
 std::vector<Host> Hosts::worth_a_long_preflight() const {
-  if (world_.now() < next_long_) return {};
+  if (launcher_.now() < next_long_) return {};
   const auto states = session_.nodes();
   std::vector<Host> out;
   Index others = 0;
@@ -270,10 +270,10 @@ bool Hosts::lift_quarantines() {
   const auto found = await_preflight(hosts, true);
   if (!found) return false;
   if (!found->not_checked.empty()) {  // that says nothing about the hosts
-    next_long_ = world_.now() + between_long_s;
-    world_.announce("preflight_not_made",
-                    "hosts stay in quarantine without a long preflight: " + found->not_checked,
-                    Json::Object{{"why", found->not_checked}});
+    next_long_ = launcher_.now() + between_long_s;
+    launcher_.notify("preflight_not_made",
+                     "hosts stay in quarantine without a long preflight: " + found->not_checked,
+                     Json::Object{{"why", found->not_checked}});
     return false;
   }
   bool lifted = false;
@@ -282,14 +282,14 @@ bool Hosts::lift_quarantines() {
     const auto same = [&](const UnfitHost& each) { return each.host == host.name; };
     const auto bad = std::find_if(found->unfit.begin(), found->unfit.end(), same);
     if (bad != found->unfit.end()) {
-      world_.say(fmt::format("{} stays in quarantine: {}", host.name, bad->why));
+      launcher_.log(fmt::format("{} stays in quarantine: {}", host.name, bad->why));
       continue;
     }
     release(host.name);
     fit_.insert(host.name);
-    world_.announce("quarantine_lifted",
-                    host.name + " passes the long preflight: its quarantine is lifted",
-                    Json::Object{{"host", host.name}});
+    launcher_.notify("quarantine_lifted",
+                     host.name + " passes the long preflight: its quarantine is lifted",
+                     Json::Object{{"host", host.name}});
     lifted = true;
   }
   if (lifted) write_nodes();

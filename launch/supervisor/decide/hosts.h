@@ -33,7 +33,7 @@ class Hosts : Part {
   /// is not known yet.
   std::optional<bool> can_do_without(const AttemptPlan& plan, const std::string& host);
   /// Takes the hosts again that users gave back.
-  void take_releases();
+  void apply_releases();
   /// Returns the hosts that do not answer, where mpirun has lost one that it does not name; none
   /// where the supervisor was asked to stop before they were known.
   std::vector<std::string> await_unreachable(const Evidence& evidence);

@@ -43,24 +43,24 @@ class Grow : public Intervention, Part {
         looks_(settings_.grow_interval_s, attempt.began()) {}
 
   std::optional<Move> consider(const AttemptWatch& attempt) override {
-    const bool is_due = looks_.are_due(world_.now());
+    const bool is_due = looks_.are_due(launcher_.now());
     if (!is_due && !asks_) return std::nullopt;
     AttemptPlan larger;
     bool found = false;
     try {
-      if (is_due) hosts_.take_releases();
-      looks_.done(world_.now());
+      if (is_due) hosts_.apply_releases();
+      looks_.done(launcher_.now());
       // The job is watched while the program is asked.
       asks_ = !layouts_.with([&] { found = hosts_.choose(larger); });
       if (asks_ || !found) return std::nullopt;
     } catch (const Error& error) {  // a file of hosts that is just being written, for example
       asks_ = false;
-      world_.say(std::string("--grow: ") + error.what());
+      launcher_.log(std::string("--grow: ") + error.what());
       return std::nullopt;
     }
     if (!is_worth_a_restart({.ranks_now = attempt.plan().ranks,
                              .ranks = larger.ranks,
-                             .remaining_s = attempt.seconds_to(world_.iterations()),
+                             .remaining_s = attempt.seconds_to(files_.iterations()),
                              .save_s = attempt.save_s(),
                              .start_s = attempt.start_s()}))
       return std::nullopt;
@@ -85,16 +85,16 @@ class LeaveForRepair : public Intervention, Part {
   LeaveForRepair(Session& session, Hosts& hosts) : Part(session), hosts_(hosts) {}
 
   std::optional<Move> consider(const AttemptWatch& attempt) override {
-    if (!looks_.are_due(world_.now())) return std::nullopt;
-    looks_.done(world_.now());
-    for (const GpuSign& sign : world_.gpu_signs()) {
+    if (!looks_.are_due(launcher_.now())) return std::nullopt;
+    looks_.done(launcher_.now());
+    for (const GpuSign& sign : launcher_.gpu_signs()) {
       if (sign.action != observe::HealthAction::leave ||
           !contains(attempt.plan().hosts, sign.host) ||
-          hosts_to_leave(history_, world_.date()).contains(sign.host))
+          hosts_to_leave(history_, launcher_.date()).contains(sign.host))
         continue;
       const auto can = hosts_.can_do_without(attempt.plan(), sign.host);
       if (!can) return std::nullopt;
-      const Leave line{sign.host, world_.date(), sign.text};
+      const Leave line{sign.host, launcher_.date(), sign.text};
       session_.record(line);  // also a supervisor that is started again does without it
       if (*can) return without(line);
     }
@@ -134,9 +134,9 @@ class ReplaceStraggler : public Intervention, Part {
   ReplaceStraggler(Session& session, Hosts& hosts) : Part(session), hosts_(hosts) {}
 
   std::optional<Move> consider(const AttemptWatch& attempt) override {
-    if (!looks_.are_due(world_.now())) return std::nullopt;
-    looks_.done(world_.now());
-    const std::vector<SlowHost> slow = world_.slow_hosts();
+    if (!looks_.are_due(launcher_.now())) return std::nullopt;
+    looks_.done(launcher_.now());
+    const std::vector<SlowHost> slow = launcher_.slow_hosts();
     std::erase_if(since_, [&](const auto& since) {
       return std::none_of(slow.begin(), slow.end(),
                           [&](const SlowHost& each) { return each.host == since.first; });
@@ -147,12 +147,12 @@ class ReplaceStraggler : public Intervention, Part {
       const auto stays = why_it_stays(attempt, each);
       if (!stays) return std::nullopt;
       if (stays->empty()) {
-        const Leave line{each.host, world_.date(), each.why, true};
+        const Leave line{each.host, launcher_.date(), each.why, true};
         session_.record(line);
         return without(line);
       }
       if (said_.insert(each.host).second)
-        world_.say(fmt::format("{}: {}: it stays: {}", each.host, each.why, *stays));
+        launcher_.log(fmt::format("{}: {}: it stays: {}", each.host, each.why, *stays));
     }
     return std::nullopt;
   }
@@ -162,17 +162,17 @@ class ReplaceStraggler : public Intervention, Part {
   std::optional<std::string> why_it_stays(const AttemptWatch& attempt, const SlowHost& slow) {
     if (heirs_of_stragglers(history_).contains(slow.host))
       return "the host before it was slow at this place too: the program or the data may be why";
-    const Index date = world_.date();
+    const Index date = launcher_.date();
     if (std::count_if(history_.leaves.begin(), history_.leaves.end(), [&](const Leave& leave) {
           return leave.slow && date - leave.at <= quarantine_window_s;
         }) >= most_in_window)
       return fmt::format("{} slow hosts were replaced within 24 hours", most_in_window);
-    const Index iterations = world_.iterations();
+    const Index iterations = files_.iterations();
     if (iterations >= 0 && attempt.seconds_to(iterations) * (1 - 1 / slow.ratio) <=
                                attempt.save_s() + attempt.start_s())
       return "a restart costs more than it gains";
     const char* no_spare = "no spare can take its place";
-    const double now = world_.now();
+    const double now = launcher_.now();
     const auto looked = no_spare_.find(slow.host);
     if (looked != no_spare_.end() && now - looked->second < look_for_spare_s) return no_spare;
     const auto can = hosts_.can_do_without(attempt.plan(), slow.host);  // reads the list of hosts

@@ -104,7 +104,7 @@ bool Layouts::with(const std::function<void()>& use) {
   if (!known_.question()) return true;
   asked_for_ = *known_.question();
   const std::vector<std::string> as_given;
-  asked_ = world_.check_layouts(
+  asked_ = launcher_.check_layouts(
       asked_for_.choice == 0 ? as_given : settings_.also_layouts[asked_for_.choice - 1],
       asked_for_.ranks);
   return false;
@@ -172,7 +172,7 @@ bool Layouts::refuse_if_it_cannot_run(const AttemptPlan& plan) {
   if (!plan.fewer || history_.attempts.back().ended->cause != Cause::configuration) return false;
   known_.refuse(plan.layout);
   refused_ = history_.attempts.back().ended->error;
-  world_.say(plan.layout.text() + " cannot run here: another layout is tried");
+  launcher_.log(plan.layout.text() + " cannot run here: another layout is tried");
   return true;
 }
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "launch/supervisor/decide/world.h"
+#include "launch/supervisor/decide/launcher.h"
 #include "launch/supervisor/records/ledger.h"
 #include "launch/supervisor/records/nodes.h"
 
@@ -54,16 +54,16 @@ struct End {
 };
 
 struct Session {
-  Session(World& the_world, Settings the_settings, History the_history);
+  Session(Launcher& the_launcher, RunFiles& the_files, Settings the_settings, History the_history);
 
   /// Appends a line to the ledger. It is durable when this returns.
   template <class Line>
   void record(const Line& line) {
-    world.append(to_json(line));
+    files.append(to_json(line));
     history.add(line);
   }
   /// Returns the points of all hosts now.
-  std::vector<NodeState> nodes() const { return node_states(history, world.date()); }
+  std::vector<NodeState> nodes() const { return node_states(history, launcher.date()); }
 
   void note_signals(const std::vector<int>& signals);
   bool is_time_over() const;
@@ -73,7 +73,8 @@ struct Session {
   /// Waits between attempts. Returns false where it was asked to stop.
   bool wait(double seconds);
 
-  World& world;
+  Launcher& launcher;
+  RunFiles& files;
   const Settings settings;
   History history;
   const double began;  // of this supervisor
@@ -87,12 +88,14 @@ class Part {
  protected:
   explicit Part(Session& session)
       : session_(session),
-        world_(session.world),
+        launcher_(session.launcher),
+        files_(session.files),
         settings_(session.settings),
         history_(session.history) {}
 
   Session& session_;
-  World& world_;
+  Launcher& launcher_;
+  RunFiles& files_;
   const Settings& settings_;
   const History& history_;
 };

@@ -30,9 +30,10 @@ bool has_not_gone_back(const Attempt& attempt) {
 
 }  // namespace
 
-Supervisor::Supervisor(World& world, Settings settings, History history)
-    : session_(world, std::move(settings), std::move(history)),
-      world_(world),
+Supervisor::Supervisor(Launcher& launcher, RunFiles& files, Settings settings, History history)
+    : session_(launcher, files, std::move(settings), std::move(history)),
+      launcher_(launcher),
+      files_(files),
       settings_(session_.settings),
       history_(session_.history),
       layouts_(session_),
@@ -54,19 +55,19 @@ int Supervisor::run() {
     if (decision.exit_code == code::configuration && layouts_.refuse_if_it_cannot_run(plan))
       continue;
     if (!decision.restart) return end({decision.exit_code, decision.why});
-    if (!decision.why.empty()) world_.say(decision.why);
-    if (decision.delay_s > 0) world_.say(fmt::format("waits {:.0f} s", decision.delay_s));
+    if (!decision.why.empty()) launcher_.log(decision.why);
+    if (decision.delay_s > 0) launcher_.log(fmt::format("waits {:.0f} s", decision.delay_s));
     if (!session_.wait(decision.delay_s)) return end({code::stopped, "stopped between attempts"});
   }
 }
 
 void Supervisor::begin() {
   if (history_.ignored > 0)
-    world_.say(fmt::format("{} damaged lines of the ledger are ignored", history_.ignored));
+    launcher_.log(fmt::format("{} damaged lines of the ledger are ignored", history_.ignored));
   close_torn_attempt();
   const std::string run = history_.run.empty() ? settings_.run : history_.run;
   const SupervisionBegan line{
-      world_.date(),     settings_.pid,          settings_.host,    run,
+      launcher_.date(),  settings_.pid,          settings_.host,    run,
       settings_.program, settings_.quarantine_s, settings_.metrics, settings_.ckpt_step};
   session_.record(line);
 }
@@ -75,19 +76,19 @@ void Supervisor::begin() {
 void Supervisor::close_torn_attempt() {
   if (history_.attempts.empty() || history_.attempts.back().ended) return;
   const AttemptBegan& began = history_.attempts.back().began;
-  const std::vector<Index> durable = world_.durable_steps();
+  const std::vector<Index> durable = files_.durable_steps();
   AttemptEnded line;
   line.attempt = began.attempt;
-  line.at = world_.date();
+  line.at = launcher_.date();
   line.cause = Cause::supervisor_lost;
   line.signature = name(line.cause);
-  line.started = world_.started_from(line.attempt);
+  line.started = files_.started_from(line.attempt);
   line.durable = line.last_step = durable.empty() ? 0 : durable.front();
   // Without snapshots in memory PROGRAM does not say from where it has started.
-  if (began.went_back && world_.has_saved_since(began.at)) line.first_step = began.resumed + 1;
+  if (began.went_back && files_.has_saved_since(began.at)) line.first_step = began.resumed + 1;
   session_.record(line);
-  world_.say(fmt::format("continues run {}, whose supervisor died in attempt {}", history_.run,
-                         began.attempt));
+  launcher_.log(fmt::format("continues run {}, whose supervisor died in attempt {}", history_.run,
+                            began.attempt));
 }
 
 /// Returns the plan of the next attempt on these hosts.
@@ -105,8 +106,8 @@ Facts Supervisor::attempt(const AttemptPlan& plan) {
   AttemptWatch watch = begin_attempt(plan);
   watch_until_it_ends(watch);
   layouts_.drop_question();
-  world_.end_all();
-  watch.note(world_.look(0), world_.now());  // what was written until the end
+  launcher_.end_all();
+  watch.note(launcher_.observe(0), launcher_.now());  // what was written until the end
 
   Facts facts = watch.facts_at_end();
   last_ended_ = watch.ended();
@@ -114,7 +115,7 @@ Facts Supervisor::attempt(const AttemptPlan& plan) {
   const auto states_before = session_.nodes();
   const AttemptEnded ended = watch.account(facts);
   session_.record(ended);
-  world_.announce(
+  launcher_.notify(
       "attempt_ended",
       fmt::format("attempt {} ended: {} (exit code {}), step {}, newest durable step {}{}",
                   ended.attempt, name(ended.cause), ended.code, ended.last_step, ended.durable,
@@ -127,8 +128,8 @@ Facts Supervisor::attempt(const AttemptPlan& plan) {
 void Supervisor::watch_until_it_ends(AttemptWatch& watch) {
   const auto interventions = interventions_in(watch, session_, hosts_, layouts_);
   while (!watch.launcher_ended() && !watch.must_end()) {
-    const double looked_at = world_.now();
-    watch.note(world_.look(look_s), looked_at);
+    const double looked_at = launcher_.now();
+    watch.note(launcher_.observe(look_s), looked_at);
     for (const auto& each : interventions)
       if (watch.trains())
         if (const auto move = each->consider(watch)) watch.move(*move);
@@ -137,14 +138,14 @@ void Supervisor::watch_until_it_ends(AttemptWatch& watch) {
 
 /// Writes the line of the attempt, and starts mpirun.
 AttemptWatch Supervisor::begin_attempt(const AttemptPlan& plan) {
-  const std::string loss = world_.loss_of_run();
+  const std::string loss = launcher_.loss_of_run();
   require(loss.empty(), loss, ": no attempt is started");
-  const std::vector<Index> durable = world_.durable_steps();
+  const std::vector<Index> durable = files_.durable_steps();
   const Index resumed = plan.step >= 0 ? plan.step : durable.empty() ? 0 : durable.front();
   AttemptWatch watch(session_, plan, resumed);
   const Hosts::Waited waited = hosts_.take_waited();
   const AttemptBegan began{plan.attempt,
-                           world_.date(),
+                           launcher_.date(),
                            names_of(plan.hosts),
                            plan.ranks,
                            settings_.spares * settings_.ranks_per_node + plan.idle,
@@ -159,12 +160,12 @@ AttemptWatch Supervisor::begin_attempt(const AttemptPlan& plan) {
                            settings_.auto_saves ? std::optional(plan.saves) : std::nullopt};
   session_.record(began);  // first: no other attempt may ever get this number
   start(plan, resumed);
-  world_.announce("attempt_began",
-                  fmt::format("attempt {}: {} rank{}{}{}{}", plan.attempt, plan.ranks,
-                              plan.ranks == 1 ? "" : "s", layouts_.describe(plan),
-                              describe_origin(plan, resumed),
-                              began.saves ? ", saves " + to_text(*began.saves) : ""),
-                  to_json(began));
+  launcher_.notify("attempt_began",
+                   fmt::format("attempt {}: {} rank{}{}{}{}", plan.attempt, plan.ranks,
+                               plan.ranks == 1 ? "" : "s", layouts_.describe(plan),
+                               describe_origin(plan, resumed),
+                               began.saves ? ", saves " + to_text(*began.saves) : ""),
+                   to_json(began));
   return watch;
 }
 
@@ -179,11 +180,11 @@ std::string Supervisor::describe_origin(const AttemptPlan& plan, Index resumed) 
 /// Throws where mpirun cannot be started, or the disk is full; the ledger says so then.
 void Supervisor::start(const AttemptPlan& plan, Index resumed) {
   try {
-    world_.start(plan);
+    launcher_.start(plan);
   } catch (const std::exception& error) {  // also of std::filesystem
     AttemptEnded line;
     line.attempt = plan.attempt;
-    line.at = world_.date();
+    line.at = launcher_.date();
     line.code = code::failed;
     line.cause = Cause::failed;
     line.signature = name(line.cause);
@@ -196,16 +197,16 @@ void Supervisor::start(const AttemptPlan& plan, Index resumed) {
 
 int Supervisor::end(const End& end) {
   const auto& [exit_code, why] = end;
-  const SupervisionEnded line{world_.date(), exit_code, why};
+  const SupervisionEnded line{launcher_.date(), exit_code, why};
   session_.record(line);
   const bool failed = exit_code != code::done && exit_code != code::stopped;
-  world_.announce(exit_code == code::done ? "done" : "ended",
-                  fmt::format("{} (exit code {}){}", why, exit_code,
-                              failed && !history_.attempts.empty()
-                                  ? "; the last output is in " +
-                                        world_.log_of(history_.attempts.back().began.attempt)
-                                  : ""),
-                  to_json(line));
+  launcher_.notify(exit_code == code::done ? "done" : "ended",
+                   fmt::format("{} (exit code {}){}", why, exit_code,
+                               failed && !history_.attempts.empty()
+                                   ? "; the last output is in " +
+                                         files_.log_of(history_.attempts.back().began.attempt)
+                                   : ""),
+                   to_json(line));
   return exit_code;
 }
 
@@ -219,17 +220,17 @@ Index step_to_go_back_to(const Session& session, bool resumes) {
   if (of_the_user || (numerics && !since_an_end)) return -1;
   if (numerics) {
     // Also where there is one step only: snapshots in memory may be newer.
-    const std::vector<Index> durable = session.world.durable_steps();
+    const std::vector<Index> durable = session.files.durable_steps();
     return durable.empty() ? -1 : durable[durable.size() > 1 ? 1 : 0];
   }
-  if (has_not_gone_back(last)) return session.world.newest_durable_up_to(last.began.resumed);
+  if (has_not_gone_back(last)) return session.files.newest_durable_up_to(last.began.resumed);
   if (last.ended->cause != Cause::corruption || !last.ended->clean) return -1;
   const Index clean = *last.ended->clean;
-  const Index step = clean < 0 ? -1 : session.world.newest_durable_up_to(clean);
+  const Index step = clean < 0 ? -1 : session.files.newest_durable_up_to(clean);
   if (step < 0)
-    session.world.say("no durable step is known to be clean: continues from the newest");
+    session.launcher.log("no durable step is known to be clean: continues from the newest");
   else
-    session.world.say(
+    session.launcher.log(
         fmt::format("continues from step {}: step {}, computed twice, was clean", step, clean));
   return step;
 }

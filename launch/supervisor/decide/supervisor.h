@@ -16,7 +16,7 @@ std::string new_run_id(Index date, Index pid);
 
 class Supervisor {
  public:
-  Supervisor(World& world, Settings settings, History history);
+  Supervisor(Launcher& launcher, RunFiles& files, Settings settings, History history);
   /// Returns the exit code of `trireme run`. Throws: Error when the ledger cannot be written, or
   /// another supervisor has taken over.
   int run();
@@ -33,7 +33,8 @@ class Supervisor {
   int end(const End& end);
 
   Session session_;
-  World& world_;
+  Launcher& launcher_;
+  RunFiles& files_;
   const Settings& settings_;
   const History& history_;
   Layouts layouts_;

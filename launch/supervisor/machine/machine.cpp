@@ -72,8 +72,8 @@ Machine::Machine(Job job, MachineOptions options)
   others_.insert(::getsid(0));
   for (const pid_t child : children_outside(others_)) others_.insert({child, ::getsid(child)});
   require_call(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "prctl");
-  lease_ = take_run(paths_, [this](const std::string& line) { say(line); });
-  ledger_ = std::make_unique<LedgerFile>(paths_.ledger);
+  lease_ = take_run(paths_, [this](const std::string& line) { log(line); });
+  files_ = std::make_unique<JobFiles>(job_, paths_);
   remove_file(paths_.stop);  // it was for the supervisor before
 }
 
@@ -82,7 +82,7 @@ Machine::~Machine() {
     end_all();
     remove_file(paths_.stop);
   } catch (const std::exception& error) {
-    say(error.what());
+    log(error.what());
   }
   ::close(signals_);
 }
@@ -94,11 +94,11 @@ History Machine::take_over(const std::string& new_run_id) {
   try {
     keep_place(paths_, run_id);
   } catch (const Error& error) {
-    say(str("warning: the run will lose its snapshots where it is renamed: ", error.what()));
+    log(str("warning: the run will lose its snapshots where it is renamed: ", error.what()));
   }
   shown_ = node_states(history, date());
   const int ended = end_all_with(run_variable + "=" + key_);
-  if (ended > 0) say(str("ended ", ended, " processes of an attempt whose supervisor died"));
+  if (ended > 0) log(str("ended ", ended, " processes of an attempt whose supervisor died"));
   remove_private_directories(key_);
   remove_offer(paths_);
   if (options_.allow_chaos)
@@ -122,30 +122,6 @@ std::string Machine::loss_of_run() const {
 
 std::vector<Host> Machine::hosts() const { return read_hosts(options_.hosts, options_.slots); }
 
-std::vector<Index> Machine::durable_steps() const {
-  return job_.watched ? supervisor::durable_steps(paths_.run, 2) : std::vector<Index>();
-}
-
-Index Machine::newest_durable_up_to(Index step) const {
-  if (!job_.watched) return -1;
-  const std::vector<Index> steps = supervisor::durable_steps(paths_.run, 1, step);
-  return steps.empty() ? -1 : steps.front();
-}
-
-bool Machine::has_saved_since(Index date) const {
-  return job_.watched && supervisor::has_saved_since(paths_.run, date);
-}
-
-Index Machine::iterations() const { return job_.watched ? iterations_of(job_) : -1; }
-
-Started Machine::started_from(Index attempt) const {
-  return job_.watched ? supervisor::started_from(paths_, attempt) : Started();
-}
-
-bool Machine::training_is_finished() const {
-  return job_.watched && supervisor::training_is_finished(job_);
-}
-
 std::unique_ptr<Pending<std::vector<Layout>>> Machine::check_layouts(
     const std::vector<std::string>& options, const std::vector<Index>& ranks) {
   AttemptPlan plan;
@@ -157,8 +133,6 @@ std::unique_ptr<Pending<std::vector<Layout>>> Machine::check_layouts(
   return std::make_unique<LayoutAnswer>(family_, words);
 }
 
-void Machine::append(const Json& line) { ledger_->append(line); }
-
 void Machine::show_nodes(const std::vector<NodeState>& states,
                          const std::vector<UnfitHost>& unfit) {
   shown_ = states;
@@ -168,14 +142,14 @@ void Machine::show_nodes(const std::vector<NodeState>& states,
   try {
     replace_file(paths_.nodes, to_text(nodes) + "\n");
   } catch (const Error& error) {  // a full disk, for example: the ledger has all but the figures
-    say(error.what());
+    log(error.what());
   }
 }
 
-void Machine::say(const std::string& line) { terminal_.say(printable(line)); }
+void Machine::log(const std::string& line) { terminal_.say(printable(line)); }
 
-void Machine::announce(const std::string& event, const std::string& line, const Json& details) {
-  say(line);
+void Machine::notify(const std::string& event, const std::string& line, const Json& details) {
+  log(line);
   Words variables = {"TRIREME_EVENT=" + event, "TRIREME_SUMMARY=" + one_line(line, longest_summary),
                      "TRIREME_DETAILS=" + to_text(details), "TRIREME_RUN_DIRECTORY=" + paths_.run};
   start_command("--on-event", options_.on_event, variables);
@@ -192,7 +166,7 @@ void Machine::start_command(const std::string& option, const std::string& comman
   if (command.empty()) return;
   if (commands_.size() >= most_commands) {
     if (!std::exchange(said_too_many_, true))
-      say(str(option, ": ", most_commands,
+      log(str(option, ": ", most_commands,
               " commands of earlier events still run; no other is started before one ends"));
     return;
   }
@@ -205,10 +179,8 @@ void Machine::start_command(const std::string& option, const std::string& comman
             .environment = environment_with(variables), .outlives = true, .family = &family_});
     others_.insert(commands_.back().id());
   } catch (const Error& error) {
-    say(option + ": " + error.what());
+    log(option + ": " + error.what());
   }
 }
-
-std::string Machine::log_of(Index attempt) const { return paths_.attempt(attempt) + "/output.log"; }
 
 }  // namespace trireme::supervisor

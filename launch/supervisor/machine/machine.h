@@ -1,5 +1,5 @@
-// Machine: the World of a real run. It starts mpirun in a session of its own, adopts and ends the
-// orphans that mpirun leaves, and keeps what the job prints.
+// Machine: the Launcher of a real run. It starts mpirun in a session of its own, adopts and ends
+// the orphans that mpirun leaves, and keeps what the job prints.
 #pragma once
 
 #include <list>
@@ -8,7 +8,7 @@
 #include <string>
 
 #include "launch/supervisor/decide/command_words.h"
-#include "launch/supervisor/decide/world.h"
+#include "launch/supervisor/decide/launcher.h"
 #include "launch/supervisor/machine/durable_watch.h"
 #include "launch/supervisor/machine/faults.h"
 #include "launch/supervisor/machine/hosts_of_scheduler.h"
@@ -41,7 +41,7 @@ struct MachineOptions {
   bool echo = true;          // what the job prints goes to stdout as well
 };
 
-class Machine : public World {
+class Machine : public Launcher {
  public:
   /// Takes the signals of this process: create it before other threads. Throws: Error when another
   /// supervisor has the run.
@@ -54,32 +54,24 @@ class Machine : public World {
   /// What the ledger said when this process took the run. Ends what an earlier supervisor left.
   History take_over(const std::string& new_run_id);
 
+  RunFiles& files() { return *files_; }
+
   double now() const override;
   Index date() const override;
   std::string loss_of_run() const override;
   std::vector<Host> hosts() const override;
   std::unique_ptr<Pending<Fitness>> preflight(const std::vector<Host>& hosts,
                                               bool thorough) override;
-  std::vector<Index> durable_steps() const override;
-  Index newest_durable_up_to(Index step) const override;
-  bool has_saved_since(Index date) const override;
-  Index iterations() const override;
-  Started started_from(Index attempt) const override;
-  bool training_is_finished() const override;
   std::unique_ptr<Pending<std::vector<Layout>>> check_layouts(
       const std::vector<std::string>& options, const std::vector<Index>& ranks) override;
-  std::vector<std::string> released_hosts() override;
-  void forget_release(const std::string& host) override;
-  void append(const Json& line) override;
   void show_nodes(const std::vector<NodeState>& states,
                   const std::vector<UnfitHost>& unfit) override;
-  void say(const std::string& line) override;
-  void announce(const std::string& event, const std::string& line, const Json& details) override;
+  void log(const std::string& line) override;
+  void notify(const std::string& event, const std::string& line, const Json& details) override;
   void start(const AttemptPlan& plan) override;
-  Sight look(double seconds) override;
-  void ask_to_stop() override;
+  Observation observe(double seconds) override;
+  void request_stop() override;
   void end_all() override;
-  std::string log_of(Index attempt) const override;
   std::vector<GpuSign> gpu_signs() const override;
   std::vector<SlowHost> slow_hosts() const override;
   Evidence evidence() const override;
@@ -90,8 +82,8 @@ class Machine : public World {
 
  private:
   void start_command(const std::string& option, const std::string& command, Words variables);
-  void read_signals(Sight& sight);
-  void read_stop_file(Sight& sight);
+  void read_signals(Observation& seen);
+  void read_stop_file(Observation& seen);
   void take_fault();
   Index spare_hosts() const;
   void drop_fault_request();
@@ -105,7 +97,7 @@ class Machine : public World {
   const MachineOptions options_;
   const Paths paths_;
   std::unique_ptr<Lease> lease_;
-  std::unique_ptr<LedgerFile> ledger_;
+  std::unique_ptr<JobFiles> files_;
   std::unique_ptr<FaultDesk> faults_;  // null: none are taken
   std::vector<NodeState> shown_;       // in nodes.json
   std::string key_;

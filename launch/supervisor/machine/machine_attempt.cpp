@@ -71,30 +71,30 @@ void Machine::start(const AttemptPlan& plan) {
   others_.erase(mpirun_->id());  // the number may have been that of a command of --on-event
 }
 
-Sight Machine::look(double seconds) {
+Observation Machine::observe(double seconds) {
   pollfd watched[] = {{signals_, POLLIN, 0}, {mpirun_ ? mpirun_->pipe() : -1, POLLIN, 0}};
   timespec most = {static_cast<time_t>(seconds), 0};
   most.tv_nsec = static_cast<long>((seconds - static_cast<double>(most.tv_sec)) * 1e9);
   ::ppoll(watched, 2, &most, nullptr);
-  Sight sight;
-  read_signals(sight);
-  read_stop_file(sight);
+  Observation seen;
+  read_signals(seen);
+  read_stop_file(seen);
   if (faults_ != nullptr) take_fault();
   reap();
-  sight.output = std::exchange(printed_, false);
+  seen.output = std::exchange(printed_, false);
   if (job_.watched) {
-    sight.durable = durable_.newest(now());
-    sight.steps = metrics_.read();
+    seen.durable = durable_.newest(now());
+    seen.steps = metrics_.read();
   }
   if (rank_watch_ && mpirun_runs()) {
-    sight.hang = rank_watch_->look(now());
-    sight.pages = rank_watch_->has_pages();
+    seen.hang = rank_watch_->look(now());
+    seen.pages = rank_watch_->has_pages();
   }
   if (mpirun_end_) {
-    sight.launcher_killed = mpirun_end_->signal > 0;
-    sight.code = sight.launcher_killed ? 128 + mpirun_end_->signal : mpirun_end_->status;
+    seen.launcher_killed = mpirun_end_->signal > 0;
+    seen.code = seen.launcher_killed ? 128 + mpirun_end_->signal : mpirun_end_->status;
   }
-  return sight;
+  return seen;
 }
 
 void Machine::take_output(std::string_view text) {
@@ -112,7 +112,7 @@ void Machine::reap() {
   reap_orphans(family_);
 }
 
-void Machine::ask_to_stop() {
+void Machine::request_stop() {
   if (mpirun_) mpirun_->signal(SIGUSR1);
 }
 
@@ -134,7 +134,7 @@ void Machine::end_all() {
     wait_a_little();
     if (now() < next_word) continue;
     next_word = now() + 30;
-    say(str("waits for ", left.size(), " processes that have not ended after SIGKILL"));
+    log(str("waits for ", left.size(), " processes that have not ended after SIGKILL"));
   }
   constexpr int most_reads = 1000;  // of what is left in the pipe, whose writers are gone
   for (int i = 0; i < most_reads && mpirun_ && mpirun_->pipe() >= 0; ++i) mpirun_->poll();
@@ -151,7 +151,7 @@ void Machine::end_all() {
   if (attempt_ > 0)
     for (const std::string& line :
          keep_cores(".", began_, run_variable + "=" + key_, paths_, attempt_))
-      say(line);
+      log(line);
 }
 
 std::vector<GpuSign> Machine::gpu_signs() const {

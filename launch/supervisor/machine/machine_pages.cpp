@@ -27,7 +27,7 @@ Words Machine::watch_ranks(const AttemptPlan& plan) {
     rank_watch_ = std::make_unique<RankWatch>(options, std::move(collector));
   } catch (const Error& error) {
     rank_watch_.reset();
-    say(str("warning: no status pages of other machines: ", error.what()));
+    log(str("warning: no status pages of other machines: ", error.what()));
   }
   // Without an address the first rank of each host still ends what earlier attempts have left.
   std::error_code unknown;

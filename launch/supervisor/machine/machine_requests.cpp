@@ -1,7 +1,6 @@
 // What reaches the supervisor from outside: signals, and files that commands write into the run.
 #include <algorithm>
 #include <csignal>
-#include <cstring>
 
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -26,24 +25,24 @@ std::string read_request(const std::string& path) {
 
 }  // namespace
 
-void Machine::read_signals(Sight& sight) {
+void Machine::read_signals(Observation& seen) {
   signalfd_siginfo info;
   while (::read(signals_, &info, sizeof info) == sizeof info) {
     const auto signal = static_cast<int>(info.ssi_signo);
     ended_by_signal_ =
         ended_by_signal_ || signal == SIGHUP || signal == SIGTERM || signal == SIGINT;
-    if (signal == SIGHUP) sight.signals.push_back(SIGTERM);  // the terminal is gone
-    if (signal != SIGHUP && signal != SIGCHLD) sight.signals.push_back(signal);
+    if (signal == SIGHUP) seen.signals.push_back(SIGTERM);  // the terminal is gone
+    if (signal != SIGHUP && signal != SIGCHLD) seen.signals.push_back(signal);
   }
 }
 
-void Machine::read_stop_file(Sight& sight) {
+void Machine::read_stop_file(Observation& seen) {
   if (now_seen_ || ::access(paths_.stop.c_str(), F_OK) != 0) return;
-  if (!stop_seen_) sight.signals.push_back(SIGUSR1);
+  if (!stop_seen_) seen.signals.push_back(SIGUSR1);
   stop_seen_ = true;
   if (!read_request(paths_.stop).starts_with("now")) return;
   now_seen_ = true;
-  sight.signals.push_back(SIGKILL);
+  seen.signals.push_back(SIGKILL);
 }
 
 void Machine::take_fault() {
@@ -53,11 +52,11 @@ void Machine::take_fault() {
         faults_->read({mpirun_runs() ? mpirun_->id() : -1, attempt_, date(), own_.pages(), hosts_,
                        hosts_.empty() ? 0 : spare_hosts()});
     if (!order) return;
-    append(to_json(order->fault));  // before anything is done
-    say(str("chaos: ", order->fault.kind, ": ", order->fault.victim));
+    files_->append(to_json(order->fault));  // before anything is done
+    log(str("chaos: ", order->fault.kind, ": ", order->fault.victim));
     faults_->strike(*order);
   } catch (const Error& error) {
-    say(str("chaos: refused: ", error.what()));
+    log(str("chaos: refused: ", error.what()));
     drop_fault_request();
   }
 }
@@ -67,7 +66,7 @@ void Machine::drop_fault_request() {
   try {
     withdraw_request(paths_);
   } catch (const Error& error) {
-    say(str("chaos: no more faults are taken: ", error.what()));
+    log(str("chaos: no more faults are taken: ", error.what()));
     faults_.reset();
   }
 }
@@ -85,18 +84,6 @@ Index Machine::spare_hosts() const {
       ++spares;
   }
   return spares;
-}
-
-std::vector<std::string> Machine::released_hosts() {
-  std::vector<std::string> hosts;
-  for (const std::string& name : list_directory(paths_.folder))
-    if (name.starts_with(release_prefix) && !name.ends_with(".tmp"))
-      hosts.push_back(name.substr(std::strlen(release_prefix)));
-  return hosts;
-}
-
-void Machine::forget_release(const std::string& host) {
-  remove_file(paths_.folder + "/" + release_prefix + host);
 }
 
 }  // namespace trireme::supervisor

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/supervisor/decide/world.h"
+#include "launch/supervisor/decide/launcher.h"
 
 namespace trireme::supervisor {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "launch/supervisor/decide/world.h"
+#include "launch/supervisor/decide/launcher.h"
 #include "launch/supervisor/machine/open_mpi_boxes.h"
 
 namespace trireme::supervisor {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/supervisor/decide/world.h"
+#include "launch/supervisor/decide/launcher.h"
 #include "launch/supervisor/machine/page_collector.h"
 #include "launch/supervisor/machine/run_directory.h"
 #include "runtime/observe/hang/hang_watch.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "launch/supervisor/decide/command_words.h"
-#include "launch/supervisor/decide/world.h"
+#include "launch/supervisor/decide/launcher.h"
 #include "launch/supervisor/machine/hosts_of_scheduler.h"
 #include "runtime/core/process/child.h"
 

@@ -40,8 +40,8 @@ constexpr Index kept_logs = 10;
 const std::string attempt_prefix = "attempt-", private_prefix = "trireme-";
 
 std::optional<LeaseHolder> holder_of(const Paths& paths) {
-  const auto sight = store::look_at_lock(paths.lock);
-  return sight ? store::parse_lease_holder(sight->text) : std::nullopt;
+  const auto seen = store::look_at_lock(paths.lock);
+  return seen ? store::parse_lease_holder(seen->text) : std::nullopt;
 }
 
 std::vector<fs::path> entries_of(const std::string& folder, const std::string& prefix) {
@@ -318,6 +318,46 @@ void remove_private_directories(const std::string& key) {
       std::error_code ignored;
       fs::remove_all(directory, ignored);
     }
+}
+
+std::vector<Index> JobFiles::durable_steps() const {
+  return job_.watched ? supervisor::durable_steps(paths_.run, 2) : std::vector<Index>();
+}
+
+Index JobFiles::newest_durable_up_to(Index step) const {
+  if (!job_.watched) return -1;
+  const std::vector<Index> steps = supervisor::durable_steps(paths_.run, 1, step);
+  return steps.empty() ? -1 : steps.front();
+}
+
+bool JobFiles::has_saved_since(Index date) const {
+  return job_.watched && supervisor::has_saved_since(paths_.run, date);
+}
+
+Index JobFiles::iterations() const { return job_.watched ? iterations_of(job_) : -1; }
+
+Started JobFiles::started_from(Index attempt) const {
+  return job_.watched ? supervisor::started_from(paths_, attempt) : Started();
+}
+
+bool JobFiles::training_is_finished() const {
+  return job_.watched && supervisor::training_is_finished(job_);
+}
+
+std::string JobFiles::log_of(Index attempt) const {
+  return paths_.attempt(attempt) + "/output.log";
+}
+
+std::vector<std::string> JobFiles::released_hosts() const {
+  std::vector<std::string> hosts;
+  for (const std::string& name : list_directory(paths_.folder))
+    if (name.starts_with(release_prefix) && !name.ends_with(".tmp"))
+      hosts.push_back(name.substr(std::strlen(release_prefix)));
+  return hosts;
+}
+
+void JobFiles::forget_release(const std::string& host) {
+  remove_file(paths_.folder + "/" + release_prefix + host);
 }
 
 }  // namespace trireme::supervisor

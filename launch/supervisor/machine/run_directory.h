@@ -60,6 +60,29 @@ Index iterations_of(const Job& job);
 /// Whether --train-iters steps are done.
 bool training_is_finished(const Job& job);
 
+/// The files of the run of a job. Of one that is not watched nothing is known.
+class JobFiles : public RunFiles {
+ public:
+  /// Opens the ledger. Throws: Error.
+  JobFiles(const Job& job, const Paths& paths) : job_(job), paths_(paths), ledger_(paths.ledger) {}
+
+  void append(const Json& line) override { ledger_.append(line); }
+  std::vector<Index> durable_steps() const override;
+  Index newest_durable_up_to(Index step) const override;
+  bool has_saved_since(Index date) const override;
+  Index iterations() const override;
+  Started started_from(Index attempt) const override;
+  bool training_is_finished() const override;
+  std::string log_of(Index attempt) const override;
+  std::vector<std::string> released_hosts() const override;
+  void forget_release(const std::string& host) override;
+
+ private:
+  const Job& job_;
+  const Paths& paths_;
+  LedgerFile ledger_;
+};
+
 /// Removes folders of attempts before the last ten.
 void forget_attempts(const Paths& paths, Index newest);
 

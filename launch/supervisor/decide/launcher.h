@@ -1,5 +1,6 @@
-// World: what the supervisor sees and does. The real one starts mpirun
-// (machine.h); tests have one of their own, with a clock that they set.
+// Launcher and RunFiles: how the supervisor starts and observes a job, and what it reads and writes
+// of a run. The real ones start mpirun (machine.h) and use the directory of the run
+// (run_directory.h); tests have their own, with a clock that they set.
 #pragma once
 
 #include <memory>
@@ -31,8 +32,8 @@ struct Hang {
   bool over = false;                    // the job moves again
 };
 
-/// What happened since the last look.
-struct Sight {
+/// What has happened since the last observation.
+struct Observation {
   std::vector<Step> steps;       // done by the attempt
   Index durable = 0;             // the newest step on disk
   bool output = false;           // the attempt has printed
@@ -106,72 +107,82 @@ template <class T>
 class Pending {
  public:
   virtual ~Pending() = default;
-  /// Nothing: not known yet. World::look() returns when the process ends.
+  /// Returns nothing where it is not known yet. Launcher::observe() returns when the process ends.
   virtual std::optional<T> poll() = 0;
 };
 
-class World {
+/// The files of a run: the ledger, what the job has saved, and what users have asked for.
+class RunFiles {
  public:
-  virtual ~World() = default;
+  virtual ~RunFiles() = default;
+
+  /// Appends a line to the ledger. It is durable when this returns. Throws: Error.
+  virtual void append(const Json& line) = 0;
+  /// Returns committed steps whose manifest and file sizes hold, newest first; two at most.
+  virtual std::vector<Index> durable_steps() const = 0;
+  /// Returns the newest such step up to `step`; -1: there is none.
+  virtual Index newest_durable_up_to(Index step) const = 0;
+  /// Returns whether the newest such step was made at this date or later.
+  virtual bool has_saved_since(Index date) const = 0;
+  /// Returns --train-iters; -1: not known yet.
+  virtual Index iterations() const = 0;
+  /// Returns nothing known where PROGRAM has not said it, or not yet.
+  virtual Started started_from(Index attempt) const = 0;
+  /// Returns whether the metrics or the newest checkpoint say that all steps are done.
+  virtual bool training_is_finished() const = 0;
+  /// Returns the path of the file with what an attempt prints.
+  virtual std::string log_of(Index attempt) const = 0;
+  /// Returns the hosts that users gave back.
+  virtual std::vector<std::string> released_hosts() const = 0;
+  /// Forgets that they did: the ledger has it.
+  virtual void forget_release(const std::string& host) = 0;
+};
+
+/// The processes of a run on this machine and on others, and the clock by which they are watched.
+class Launcher {
+ public:
+  virtual ~Launcher() = default;
 
   virtual double now() const = 0;  // seconds, steady: does not jump
   virtual Index date() const = 0;  // seconds since 1970, which may jump
-
-  /// Why this process is no longer the supervisor of the run; empty: it is.
+  /// Returns why this process is no longer the supervisor of the run; empty: it is.
   virtual std::string loss_of_run() const = 0;
-  /// Hosts at hand, spares included; empty: this machine only, or an empty list. Throws: Error.
+
+  /// Writes a line for people.
+  virtual void log(const std::string& line) = 0;
+  /// Writes a line for people, and runs the command of --on-event with it, without waiting for
+  /// that.
+  virtual void notify(const std::string& event, const std::string& line, const Json& details) = 0;
+  /// Writes nodes.json. `unfit`: hosts that do not pass the preflight.
+  virtual void show_nodes(const std::vector<NodeState>& states,
+                          const std::vector<UnfitHost>& unfit) = 0;
+
+  /// Returns the hosts at hand, spares included; empty: this machine only, or an empty list.
+  /// Throws: Error.
   virtual std::vector<Host> hosts() const = 0;
   /// Measures which of these hosts, new to this supervisor or returned, may not be used; thorough:
   /// for some minutes, whether hosts in quarantine may be used again. Null: hosts are not checked,
   /// or not thoroughly.
   virtual std::unique_ptr<Pending<Fitness>> preflight(const std::vector<Host>& hosts,
                                                       bool thorough) = 0;
-  /// Committed steps whose manifest and file sizes hold, newest first; two at most.
-  virtual std::vector<Index> durable_steps() const = 0;
-  /// The newest such step up to `step`; -1: there is none.
-  virtual Index newest_durable_up_to(Index step) const = 0;
-  /// Whether the newest such step was made at this date or later.
-  virtual bool has_saved_since(Index date) const = 0;
-  /// --train-iters; -1: not known yet.
-  virtual Index iterations() const = 0;
-  /// Nothing known where PROGRAM has not said it, or not yet.
-  virtual Started started_from(Index attempt) const = 0;
-  /// Whether the metrics or the newest checkpoint say that all steps are done.
-  virtual bool training_is_finished() const = 0;
-  /// What the program says of these numbers of ranks when it is started with `options` in addition;
-  /// nothing where it says nothing.
+  /// Asks what the program says of these numbers of ranks when it is started with `options` in
+  /// addition; nothing where it says nothing.
   virtual std::unique_ptr<Pending<std::vector<Layout>>> check_layouts(
       const std::vector<std::string>& options, const std::vector<Index>& ranks) = 0;
-  /// Hosts that users gave back.
-  virtual std::vector<std::string> released_hosts() = 0;
-  /// Forgets that they did: the ledger has it.
-  virtual void forget_release(const std::string& host) = 0;
-
-  /// Appends to the ledger, durable when it returns.
-  virtual void append(const Json& line) = 0;
-  /// Writes nodes.json. `unfit`: hosts that do not pass the preflight.
-  virtual void show_nodes(const std::vector<NodeState>& states,
-                          const std::vector<UnfitHost>& unfit) = 0;
-  /// A line for people.
-  virtual void say(const std::string& line) = 0;
-  /// The same, and runs the command of --on-event with it, without waiting for that.
-  virtual void announce(const std::string& event, const std::string& line, const Json& details) = 0;
 
   /// Starts mpirun. Throws: Error.
   virtual void start(const AttemptPlan& plan) = 0;
-  /// Waits until something happens, at most so long. Also between attempts.
-  virtual Sight look(double seconds) = 0;
+  /// Waits until something happens, at most so long; between attempts as well.
+  virtual Observation observe(double seconds) = 0;
   /// Sends SIGUSR1 to mpirun, which forwards it to all ranks: they save and end.
-  virtual void ask_to_stop() = 0;
+  virtual void request_stop() = 0;
   /// Returns when no process of the attempt is left, and removes its private directories.
   virtual void end_all() = 0;
-  /// The file with what an attempt prints.
-  virtual std::string log_of(Index attempt) const = 0;
-  /// What the ranks of the attempt have found of GPUs so far.
+  /// Returns what the ranks of the attempt have found of GPUs so far.
   virtual std::vector<GpuSign> gpu_signs() const = 0;
-  /// As the status pages show it now (runtime/observe/stragglers.h).
+  /// Returns the slow hosts that the status pages show now (runtime/observe/stragglers.h).
   virtual std::vector<SlowHost> slow_hosts() const = 0;
-  /// Of the attempt that end_all() has ended.
+  /// Returns what is found of the attempt that end_all() has ended.
   virtual Evidence evidence() const = 0;
   /// Asks which of its hosts do not answer.
   virtual std::unique_ptr<Pending<std::vector<std::string>>> find_unreachable() = 0;

@@ -47,7 +47,7 @@ const std::map<std::string, std::string>& makers_of_files() {
       {"runtime/train/numerics/replica_checks.cpp", "RUN/replicas.jsonl"},
       {"runtime/observe/gpu_health/health_report.cpp", "RUN/supervisor"},
       {"launch/supervisor/machine/core_files.cpp", "RUN/supervisor"},
-      {"launch/supervisor/machine/faults.cpp", "RUN/supervisor"},
+      {"launch/chaos/faults.cpp", "RUN/supervisor"},
       {"launch/supervisor/machine/machine_attempt.cpp", "RUN/supervisor"},
       {"launch/supervisor/machine/output_log.cpp", "RUN/supervisor"},
       {"launch/supervisor/machine/run_directory.cpp", "RUN/supervisor"},
@@ -64,7 +64,7 @@ const std::map<std::string, std::string>& makers_of_files() {
       {"launch/preflight/storage_checks.cpp", "in a HeldPath"},
       {"launch/verify/program_words.cpp", "in a TemporaryDirectory"},
       {"launch/verify/verify.cpp", "in a TemporaryDirectory"},
-      {"launch/supervisor/commands/chaos_signs.cpp", "--save-chaos, which has to be new or empty"},
+      {"launch/chaos/signs.cpp", "--save-chaos, which has to be new or empty"},
       // Directories of caches, in which each file has a drawn name before its own.
       {"runtime/job/gemm_directory.cpp", "--gemm-cache"},
       {"runtime/job/gemm_peak.cpp", "directories of the cache of the user"},

@@ -1,12 +1,11 @@
 // By what faults are noticed that end no attempt.
-#include "launch/supervisor/commands/chaos_signs.h"
-
 #include <filesystem>
 #include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launch/chaos/signs.h"
 #include "launch/supervisor/machine/output_log.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch_directory.h"

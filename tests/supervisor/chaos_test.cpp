@@ -1,11 +1,10 @@
 // What `trireme chaos` draws, expects and counts.
-#include "launch/supervisor/commands/chaos.h"
-
 #include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launch/chaos/trials.h"
 #include "tests/support/message_of.h"
 
 namespace trireme::supervisor::test {

@@ -1,5 +1,5 @@
 // Requests for faults, and the processes that they may hit.
-#include "launch/supervisor/machine/faults.h"
+#include "launch/chaos/faults.h"
 
 #include <csignal>
 #include <filesystem>

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "launch/chaos/faults.h"
 #include "launch/commands.h"
 #include "launch/supervisor/commands/commands.h"
 #include "launch/supervisor/decide/supervisor.h"
@@ -259,6 +260,8 @@ int supervise(RunArguments& given, const Job& job, bool& requeue) {
                 "steps; --save-interval auto chooses one");
   settings.run = new_run_id(machine.date(), settings.pid);
   History history = machine.take_over(settings.run);
+  remove_offer(machine.paths());  // of a supervisor that was killed
+  if (given.machine.allow_chaos) take_faults(machine, given.machine.hang_s, job.compares);
   const int code = Supervisor(machine, machine.files(), settings, std::move(history)).run();
   requeue = given.requeue && code == code::stopped && !machine.stopped_by_user();
   return code;

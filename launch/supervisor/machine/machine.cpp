@@ -97,13 +97,9 @@ History Machine::take_over(const std::string& new_run_id) {
     log(str("warning: the run will lose its snapshots where it is renamed: ", error.what()));
   }
   shown_ = node_states(history, date());
-  const int ended = end_all_with(run_variable + "=" + key_);
+  const int ended = end_all_with(variable());
   if (ended > 0) log(str("ended ", ended, " processes of an attempt whose supervisor died"));
   remove_private_directories(key_);
-  remove_offer(paths_);
-  if (options_.allow_chaos)
-    faults_ = std::make_unique<FaultDesk>(paths_, options_.hang_s, run_variable + "=" + key_,
-                                          job_.compares);
   return history;
 }
 

@@ -2,6 +2,7 @@
 // the orphans that mpirun leaves, and keeps what the job prints.
 #pragma once
 
+#include <functional>
 #include <list>
 #include <memory>
 #include <set>
@@ -10,7 +11,6 @@
 #include "launch/supervisor/decide/command_words.h"
 #include "launch/supervisor/decide/launcher.h"
 #include "launch/supervisor/machine/durable_watch.h"
-#include "launch/supervisor/machine/faults.h"
 #include "launch/supervisor/machine/hosts_of_scheduler.h"
 #include "launch/supervisor/machine/metrics_tail.h"
 #include "launch/supervisor/machine/oom_kills.h"
@@ -39,6 +39,15 @@ struct MachineOptions {
   bool allow_chaos = false;  // `trireme chaos` may ask for faults
   double hang_s = 0;         // --hang-timeout; 0: not given
   bool echo = true;          // what the job prints goes to stdout as well
+};
+
+/// What runs now.
+struct Scene {
+  pid_t mpirun = -1;  // -1: no attempt runs
+  Index attempt = 0, date = 0;
+  std::string pages = {};        // directory of the status pages of ranks on this machine
+  std::vector<Host> hosts = {};  // of the attempt; none: this machine
+  Index spares = 0;              // hosts at hand that could replace one
 };
 
 class Machine : public Launcher {
@@ -77,6 +86,13 @@ class Machine : public Launcher {
   Evidence evidence() const override;
   std::unique_ptr<Pending<std::vector<std::string>>> find_unreachable() override;
 
+  /// Has this done at each observation, also where nothing has happened (launch/chaos).
+  void at_each_observation(std::function<void()> act) { at_each_observation_ = std::move(act); }
+  Scene scene() const;
+  const Paths& paths() const { return paths_; }
+  /// Returns the variable that each process of the run has in its environment, "NAME=VALUE".
+  std::string variable() const { return run_variable + "=" + key_; }
+
   /// Whether SIGTERM, SIGINT, SIGHUP or trireme stop asked for the end.
   bool stopped_by_user() const { return stop_seen_ || ended_by_signal_; }
 
@@ -84,9 +100,7 @@ class Machine : public Launcher {
   void start_command(const std::string& option, const std::string& command, Words variables);
   void read_signals(Observation& seen);
   void read_stop_file(Observation& seen);
-  void take_fault();
   Index spare_hosts() const;
-  void drop_fault_request();
   Words watch_ranks(const AttemptPlan& plan);
   bool mpirun_runs() const { return mpirun_ && !mpirun_end_; }
   void take_output(std::string_view text);
@@ -98,8 +112,8 @@ class Machine : public Launcher {
   const Paths paths_;
   std::unique_ptr<Lease> lease_;
   std::unique_ptr<JobFiles> files_;
-  std::unique_ptr<FaultDesk> faults_;  // null: none are taken
-  std::vector<NodeState> shown_;       // in nodes.json
+  std::function<void()> at_each_observation_;
+  std::vector<NodeState> shown_;  // in nodes.json
   std::string key_;
   PrivateDirectories own_;  // of the attempt
   int signals_ = -1;        // signalfd

@@ -53,7 +53,7 @@ void Machine::start(const AttemptPlan& plan) {
                       options_.remote_shell,
                       {run_variable, "TRIREME_ATTEMPT", "TRIREME_HEALTH", "TRIREME_ALLOW_CHAOS",
                        "TRIREME_PAGES", "TRIREME_PAGES_TO", "TRIREME_PAGES_AGENT"}};
-  Words variables = {run_variable + "=" + key_, str("TRIREME_ATTEMPT=", plan.attempt),
+  Words variables = {variable(), str("TRIREME_ATTEMPT=", plan.attempt),
                      "TRIREME_HEALTH=" + health_of(paths_, plan.attempt),
                      str("TRIREME_ALLOW_CHAOS=", options_.allow_chaos ? 1 : 0)};
   for (const std::string& variable : watch_ranks(plan)) variables.push_back(variable);
@@ -79,7 +79,7 @@ Observation Machine::observe(double seconds) {
   Observation seen;
   read_signals(seen);
   read_stop_file(seen);
-  if (faults_ != nullptr) take_fault();
+  if (at_each_observation_) at_each_observation_();
   reap();
   seen.output = std::exchange(printed_, false);
   if (job_.watched) {
@@ -149,9 +149,7 @@ void Machine::end_all() {
   rank_watch_.reset();
   if (!key_.empty()) remove_private_directories(key_);
   if (attempt_ > 0)
-    for (const std::string& line :
-         keep_cores(".", began_, run_variable + "=" + key_, paths_, attempt_))
-      log(line);
+    for (const std::string& line : keep_cores(".", began_, variable(), paths_, attempt_)) log(line);
 }
 
 std::vector<GpuSign> Machine::gpu_signs() const {

@@ -198,7 +198,7 @@ std::unique_ptr<Pending<Fitness>> Machine::preflight(const std::vector<Host>& ho
   if (thorough) words.emplace_back("--long");
   if (!options_.remote_shell.empty())
     words.insert(words.end(), {"--remote-shell", options_.remote_shell});
-  ChildOptions options{.environment = environment_with({run_variable + "=" + key_}),
+  ChildOptions options{.environment = environment_with({variable()}),
                        .output = ChildOptions::Output::file,
                        .file = paths_.folder + "/preflight.log",
                        .limit_s = thorough ? long_s : short_s,

@@ -45,30 +45,9 @@ void Machine::read_stop_file(Observation& seen) {
   seen.signals.push_back(SIGKILL);
 }
 
-void Machine::take_fault() {
-  try {
-    if (!is_pending(paths_)) return;
-    const std::optional<FaultOrder> order =
-        faults_->read({mpirun_runs() ? mpirun_->id() : -1, attempt_, date(), own_.pages(), hosts_,
-                       hosts_.empty() ? 0 : spare_hosts()});
-    if (!order) return;
-    files_->append(to_json(order->fault));  // before anything is done
-    log(str("chaos: ", order->fault.kind, ": ", order->fault.victim));
-    faults_->strike(*order);
-  } catch (const Error& error) {
-    log(str("chaos: refused: ", error.what()));
-    drop_fault_request();
-  }
-}
-
-/// Whatever the reason, as a full disk: a request that stays would be met again at each look.
-void Machine::drop_fault_request() {
-  try {
-    withdraw_request(paths_);
-  } catch (const Error& error) {
-    log(str("chaos: no more faults are taken: ", error.what()));
-    faults_.reset();
-  }
+Scene Machine::scene() const {
+  return {mpirun_runs() ? mpirun_->id() : -1, attempt_, date(), own_.pages(), hosts_,
+          hosts_.empty() ? 0 : spare_hosts()};
 }
 
 /// Hosts at hand that the attempt does not use, and that are not in quarantine.

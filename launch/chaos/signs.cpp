@@ -1,4 +1,4 @@
-#include "launch/supervisor/commands/chaos_signs.h"
+#include "launch/chaos/signs.h"
 
 #include <algorithm>
 #include <charconv>

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launch/supervisor/machine/faults.h"
+#include "launch/chaos/faults.h"
 #include "launch/supervisor/records/ledger.h"
 #include "launch/supervisor/records/wrong_bits.h"
 

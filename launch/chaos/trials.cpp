@@ -1,4 +1,4 @@
-#include "launch/supervisor/commands/chaos.h"
+#include "launch/chaos/trials.h"
 
 #include <algorithm>
 #include <charconv>

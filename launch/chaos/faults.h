@@ -10,6 +10,7 @@
 
 #include <sys/types.h>
 
+#include "launch/supervisor/machine/machine.h"
 #include "launch/supervisor/machine/processes.h"
 #include "launch/supervisor/machine/run_directory.h"
 #include "launch/supervisor/records/ledger.h"
@@ -54,15 +55,6 @@ void ask_for(const FaultRequest& request, const Paths& paths);
 bool is_pending(const Paths& paths);
 void withdraw_request(const Paths& paths);
 
-/// What runs when a request is read.
-struct Scene {
-  pid_t mpirun = -1;  // -1: no attempt runs
-  Index attempt = 0, date = 0;
-  std::string pages = {};        // directory of the status pages of ranks on this machine
-  std::vector<Host> hosts = {};  // of the attempt; none: this machine
-  Index spares = 0;              // hosts at hand that could replace one
-};
-
 /// A fault that is to be done.
 struct FaultOrder {
   Fault fault;
@@ -97,5 +89,9 @@ class FaultDesk {
 std::vector<Descendant> victims_of(const FaultKind& kind, pid_t mpirun);
 /// The ranks on this machine that may be asked for a fault of this kind, by their pages.
 std::vector<int> ranks_to_ask(const FaultKind& kind, const std::string& pages);
+
+/// From now on meets requests at each observation of this machine. `compares`: whether the job
+/// compares its data replicas.
+void take_faults(Machine& machine, double hang_s, bool compares);
 
 }  // namespace trireme::supervisor

@@ -1,9 +1,11 @@
-#include "launch/supervisor/machine/faults.h"
+#include "launch/chaos/faults.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <memory>
+#include <utility>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -245,6 +247,51 @@ void FaultDesk::strike(const FaultOrder& order) const {
     ::kill(order.process, order.signal);
   else if (order.process > 0)
     signal_if_it_has(order.process, variable_, order.signal);
+}
+
+namespace {
+
+/// The desk of a machine, for as long as requests can be withdrawn.
+class Faults {
+ public:
+  Faults(Machine& machine, double hang_s, bool compares)
+      : machine_(machine),
+        desk_(std::in_place, machine.paths(), hang_s, machine.variable(), compares) {}
+
+  void meet_request() {
+    try {
+      if (!desk_ || !is_pending(machine_.paths())) return;
+      const std::optional<FaultOrder> order = desk_->read(machine_.scene());
+      if (!order) return;
+      machine_.files().append(to_json(order->fault));  // before anything is done
+      machine_.log(str("chaos: ", order->fault.kind, ": ", order->fault.victim));
+      desk_->strike(*order);
+    } catch (const Error& error) {
+      machine_.log(str("chaos: refused: ", error.what()));
+      drop_request();
+    }
+  }
+
+ private:
+  /// Whatever the reason, as a full disk: a request that stays would be met again at each look.
+  void drop_request() {
+    try {
+      withdraw_request(machine_.paths());
+    } catch (const Error& error) {
+      machine_.log(str("chaos: no more faults are taken: ", error.what()));
+      desk_.reset();
+    }
+  }
+
+  Machine& machine_;
+  std::optional<FaultDesk> desk_;
+};
+
+}  // namespace
+
+void take_faults(Machine& machine, double hang_s, bool compares) {
+  machine.at_each_observation(
+      [faults = std::make_shared<Faults>(machine, hang_s, compares)] { faults->meet_request(); });
 }
 
 }  // namespace trireme::supervisor

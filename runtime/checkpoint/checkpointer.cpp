@@ -1,8 +1,5 @@
-// The Checkpointer: its construction, and when it saves. Saving is in save.cpp, loading in
-// load.cpp.
+// The Checkpointer: its construction, and when it saves. Loading is in load.cpp.
 #include "runtime/checkpoint/checkpointer.h"
-
-#include <chrono>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -10,14 +7,13 @@
 #include "runtime/checkpoint/catalog.h"
 #include "runtime/checkpoint/initial_values.h"
 #include "runtime/checkpoint/load.h"
-#include "runtime/checkpoint/memory/memory_tier.h"
-#include "runtime/checkpoint/memory/time_line.h"
 #include "runtime/checkpoint/messages.h"
 #include "runtime/checkpoint/run_names.h"
-#include "runtime/checkpoint/save.h"
 #include "runtime/checkpoint/tensors.h"
+#include "runtime/checkpoint/tiers/memory_tier.h"
+#include "runtime/checkpoint/tiers/saver.h"
+#include "runtime/checkpoint/tiers/time_line.h"
 #include "runtime/comm/page_of.h"
-#include "runtime/core/seconds_since.h"
 #include "runtime/interop/model_files.h"
 #include "runtime/options/left_out_samples.h"
 #include "runtime/store/file.h"
@@ -28,8 +24,6 @@ using namespace checkpoint;
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 std::string describe_layout(const Context& context) {
   const Options& o = context.options();
   std::string text = context.mesh().shape().describe();
@@ -38,14 +32,6 @@ std::string describe_layout(const Context& context) {
   if (!o.optimizer_shares.empty())
     text += ", optimizer shares " + trireme::describe(o.optimizer_shares);
   return text;
-}
-
-FileLayout lay_out(const CheckpointOptions& options, std::vector<Piece> pieces) {
-  try {
-    return lay_out_shard(std::move(pieces));
-  } catch (const Error& error) {
-    throw Error(str("--save ", options.save, ": ", error.what()));
-  }
 }
 
 }  // namespace
@@ -63,13 +49,15 @@ struct Checkpointer::State {
       catalog = gather_catalog(host, {.pieces = std::move(pieces)});
     else
       prepare_saving(std::move(pieces));
+    list_tiers();
   }
 
   void prepare_saving(std::vector<Piece> pieces);
   void make_memory_tier();
   void do_without_memory(const std::string& why);
+  void list_tiers();
   std::unique_ptr<Lease> take_directory();
-  Manifest head(const TrainingProgress& progress, const DataSource& train) const;
+  Manifest head(const SavedState& saved);
   void begin_time_line(const std::optional<Loaded>& loaded, bool resumes);
   void set_aside(Index step);
   void take_origin();
@@ -87,22 +75,24 @@ struct Checkpointer::State {
   Manifest catalog;                                // rank 0: of what all ranks write
   std::unique_ptr<Saver> saver;                    // null without --save
   std::unique_ptr<checkpoint::MemoryTier> memory;  // null without --save-memory-interval
-  Clock::time_point last_save = Clock::now();
+  std::vector<Tier*> tiers;
+  bool snapshot_due = false, save_due = false;
 };
 
 void Checkpointer::State::prepare_saving(std::vector<Piece> pieces) {
   std::unique_ptr<Lease> lease = take_directory();
   FileLayout layout;
   Problems problems;
-  problems.collect([&] { layout = lay_out(options, std::move(pieces)); });
+  problems.collect([&] { layout = Saver::lay_out(options, std::move(pieces)); });
   if (options.save_memory_interval > 0)
     problems.collect([&] { checkpoint::MemoryTier::require_supervisor(context); });
   agree_on(host, problems);
   if (options.save_memory_interval > 0) make_memory_tier();
   catalog = gather_catalog(host, layout);
-  saver = std::make_unique<Saver>(context,
-                                  Saver::Parts{run, std::move(layout), catalog, std::move(lease),
-                                               host.mesh.split(0, "checkpoint")});
+  saver = std::make_unique<Saver>(
+      context, Saver::Parts{run, std::move(layout), catalog, std::move(lease),
+                            host.mesh.split(0, "checkpoint"),
+                            [this](const SavedState& saved) { return head(saved); }});
 }
 
 /// Collective.
@@ -117,9 +107,19 @@ void Checkpointer::State::make_memory_tier() {
 /// Snapshots in memory only shorten a recovery. `why`: the same on all ranks.
 void Checkpointer::State::do_without_memory(const std::string& why) {
   memory.reset();
+  list_tiers();
   if (host.rank() != 0) return;
   context.log().warning(str("--save-memory-interval ", options.save_memory_interval, ": ", why,
                             "; the job continues without snapshots in memory"));
+}
+
+void Checkpointer::State::list_tiers() {
+  tiers.clear();
+  if (memory) {
+    tiers.push_back(memory.get());
+    tiers.insert(tiers.end(), memory->copies().begin(), memory->copies().end());
+  }
+  if (saver) tiers.push_back(saver.get());
 }
 
 /// Collective. Afterwards --save is a directory that every rank can write to and that no other job
@@ -170,20 +170,23 @@ std::unique_ptr<Lease> Checkpointer::State::take_directory() {
   return lease;
 }
 
-/// A manifest with everything but files and tensors.
-Manifest Checkpointer::State::head(const TrainingProgress& progress,
-                                   const DataSource& train) const {
+/// Saver::Parts::head.
+Manifest Checkpointer::State::head(const SavedState& saved) {
+  scalars.progress = saved.progress;  // the snapshot of the save before has been taken
   Manifest manifest;
-  manifest.step = progress.step;
+  if (host.rank() != 0) return manifest;
+  manifest.step = saved.progress.step;
   manifest.run = run;
   manifest.created = utc_now("{:%Y-%m-%dT%H:%M:%SZ}");
   manifest.layout = describe_layout(context);
-  manifest.identity = with_skipped(job_identity(model, context.options(), train), skipped);
+  manifest.identity = with_skipped(job_identity(model, context.options(), saved.train), skipped);
   manifest.identity.insert(manifest.identity.end(), origin.begin(), origin.end());
   manifest.options = context.configuration();
   manifest.versions = software_versions(context.device().describe());
-  for (const SourcePosition& position : train.positions(skipped.at(progress.samples)))
+  for (const SourcePosition& position : saved.train.positions(skipped.at(saved.progress.samples)))
     manifest.positions.emplace_back(position.name, std::to_string(position.samples));
+  manifest.verified = saved.verified;
+  manifest.verified_step = saved.verified_step;
   return manifest;
 }
 
@@ -229,33 +232,11 @@ Checkpointer::Checkpointer(Context& context, FlatParameters& flat, Optimizer* op
     : state_(std::make_unique<State>(context, flat, optimizer, identity)) {}
 Checkpointer::~Checkpointer() = default;
 
-Index Checkpointer::bytes(const Context& context, const FlatLayout& flat,
-                          const OptimizerOptions& optimizer) {
-  const CheckpointOptions& options = context.options().checkpoint;
-  if (options.save.empty()) return 0;
-  const FileLayout layout =
-      lay_out(options, planned_pieces(flat, optimizer, context.mesh().rank() == 0));
-  const bool memory = options.save_memory_interval > 0;
-  return Snapshot::buffer_bytes(layout.bytes, options.save_buffer) +
-         (memory ? checkpoint::MemoryTier::buffer_bytes(context) : 0);
-}
-
-Index Checkpointer::snapshot_bytes(const Context& context, const FlatLayout& flat,
-                                   const OptimizerOptions& optimizer) {
-  return checkpoint::MemoryTier::reserved_bytes(context, flat, optimizer);
-}
-
-Index Checkpointer::more_for_copies(const Context& context, const FlatLayout& flat,
-                                    const OptimizerOptions& optimizer, const std::string& node) {
-  return checkpoint::MemoryTier::more_for_copies(context, flat, optimizer, node);
-}
-
-Index Checkpointer::bytes_of_other_snapshots(const Context& context, const std::vector<int>& own) {
-  return checkpoint::MemoryTier::bytes_of_others(context, own);
-}
-
-Index Checkpointer::loading_bytes(const Context& c, const FlatLayout& flat, DeviceKind device) {
-  return trireme::loading_bytes(c, flat, device);
+TierNeed checkpoint::tiers_need(const Context& context, const FlatLayout& flat,
+                                const OptimizerOptions& optimizer) {
+  const TierNeed durable = Saver::need(context, flat, optimizer),
+                 memory = MemoryTier::need(context, flat, optimizer);
+  return {durable.saving + memory.saving, durable.snapshots + memory.snapshots};
 }
 
 std::optional<TrainingProgress> Checkpointer::load(const DataSource& train) {
@@ -331,54 +312,22 @@ void Checkpointer::load_initial_values(
   s.origin = checkpoint::load_initial_values(s.context, s.flat, s.catalog, draw);
 }
 
-bool Checkpointer::due(Index step) const {
-  const Index interval = state_->options.save_interval;
-  return state_->saver && interval > 0 && step % interval == 0;
-}
+const std::vector<Tier*>& Checkpointer::tiers() const { return state_->tiers; }
+Saver* Checkpointer::durable() const { return state_->saver.get(); }
 
-bool Checkpointer::votes_to_save() const {
-  const double interval = state_->options.save_interval_seconds;
-  return state_->saver && interval > 0 && state_->host.rank() == 0 &&
-         seconds_since(state_->last_save) >= interval;
-}
-
-void Checkpointer::save(const TrainingProgress& progress, const DataSource& train,
-                        const std::string& verified, Index verified_step) {
+void Checkpointer::end_step(Index step, bool skipped, const std::function<SavedState()>& state) {
   State& s = *state_;
-  if (!s.saver) return;
-  s.last_save = Clock::now();
-  s.scalars.progress = progress;  // the snapshot of the save before has been taken
-  Manifest head = s.host.rank() == 0 ? s.head(progress, train) : Manifest();
-  head.verified = verified;
-  head.verified_step = verified_step;
-  s.saver->start(progress.step, std::move(head));
-  if (!s.options.async_save) s.saver->finish();
-}
-
-bool Checkpointer::snapshot_due(Index step) const {
-  return state_->memory && state_->memory->due(step);
-}
-
-void Checkpointer::save_snapshot(const TrainingProgress& progress) {
-  if (state_->memory && state_->memory->is_open()) state_->memory->save(progress);
-}
-
-double Checkpointer::snapshot_vote() const { return state_->memory ? state_->memory->vote() : 0; }
-
-void Checkpointer::take_snapshot_vote(double sum) {
-  if (state_->memory) state_->memory->take_vote(sum);
-}
-
-double Checkpointer::local_vote() const { return state_->memory ? state_->memory->disk_vote() : 0; }
-
-void Checkpointer::take_local_vote(double sum) {
-  if (state_->memory) state_->memory->take_disk_vote(sum);
-}
-
-Index Checkpointer::last_snapshot() const { return state_->memory ? state_->memory->newest() : -1; }
-
-Index Checkpointer::last_local_snapshot() const {
-  return state_->memory ? state_->memory->newest_on_disk() : -1;
+  s.snapshot_due = s.snapshot_due || (s.memory && s.memory->due(step));
+  s.save_due = s.save_due || (s.saver && s.saver->due(step));
+  if (s.snapshot_due && !skipped) {
+    s.memory->start(state().progress);
+    s.snapshot_due = false;
+  }
+  if (s.save_due && !skipped) {
+    s.saver->start(state());
+    s.save_due = false;
+  }
+  poll();
 }
 
 void Checkpointer::end_snapshots(bool durable) {
@@ -386,37 +335,11 @@ void Checkpointer::end_snapshots(bool durable) {
 }
 
 void Checkpointer::before_update() {
-  if (state_->saver) state_->saver->before_update();
-  if (state_->memory) state_->memory->before_update();
+  for (Tier* tier : state_->tiers) tier->before_update();
 }
 
 void Checkpointer::poll() {
-  if (state_->saver) state_->saver->poll();
-  if (state_->memory) state_->memory->poll();
-}
-
-void Checkpointer::after_update() {
-  if (state_->saver) state_->saver->delete_older();
-}
-
-void Checkpointer::wait() {
-  if (state_->saver) state_->saver->finish();
-}
-
-bool Checkpointer::finish() {
-  wait();
-  if (!state_->saver) return true;
-  state_->saver->delete_older();
-  wait();
-  return state_->saver->failures() == 0;
-}
-
-Index Checkpointer::failures() const { return state_->saver ? state_->saver->failures() : 0; }
-std::string Checkpointer::last_failure() const {
-  return failures() > 0 ? state_->saver->last_error() : "";
-}
-Index Checkpointer::last_committed() const {
-  return state_->saver ? state_->saver->last_committed() : -1;
+  for (Tier* tier : state_->tiers) tier->poll();
 }
 
 }  // namespace trireme

@@ -1,9 +1,6 @@
 // Checkpointer: when ranks save, what they agree on, and what they load. The store module does the
-// file work; this class does all communication, on the main thread only. A save goes through:
-// snapshot (blocks) -> written by the worker -> checksums of all ranks on rank 0 (non-blocking) ->
-// committed by rank 0's worker -> outcome known to all (non-blocking). poll() tests each arrow,
-// between ops and at step boundaries (a step may take long). Only finish() waits, and save() while
-// the previous save is unfinished.
+// file work; this module does all communication, on the main thread only. What is saved lies in
+// tiers (tiers/tier.h), nearest first.
 //
 // Not installed; modules above may include it.
 #pragma once
@@ -32,6 +29,31 @@ struct TrainingProgress {
   Index skipped = 0;
 };
 
+/// What is saved besides tensors.
+struct SavedState {
+  TrainingProgress progress;
+  const DataSource& train;
+  std::string verified = {};  // as the next, of Manifest
+  Index verified_step = -1;
+};
+
+namespace checkpoint {
+
+class Saver;
+class Tier;
+
+/// What a tier takes of the memory of a rank's node, stated for the memory plan before there are
+/// tiers.
+struct TierNeed {
+  Index saving = 0;     // for saves, while the rank runs
+  Index snapshots = 0;  // in shared memory, for what outlives the job
+};
+/// Of all tiers.
+TierNeed tiers_need(const Context& context, const FlatLayout& flat,
+                    const OptimizerOptions& optimizer);
+
+}  // namespace checkpoint
+
 class Checkpointer {
  public:
   /// Collective. `flat` and `optimizer` are bound and borrowed; `optimizer` is null in a job of
@@ -44,23 +66,6 @@ class Checkpointer {
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
-
-  /// Host bytes for the memory plan: what a rank's Checkpointer keeps for saves, its snapshots in
-  /// shared memory of the node, and what load() takes temporarily.
-  static Index bytes(const Context& context, const FlatLayout& flat,
-                     const OptimizerOptions& optimizer);
-  static Index snapshot_bytes(const Context& context, const FlatLayout& flat,
-                              const OptimizerOptions& optimizer);
-  /// Collective. What copies that a rank keeps of other ranks' snapshots (--save-memory-partner)
-  /// take beyond what snapshot_bytes() counts, which is as much as its own; less than 0 where they
-  /// take less. `node`: that of this rank.
-  static Index more_for_copies(const Context& context, const FlatLayout& flat,
-                               const OptimizerOptions& optimizer, const std::string& node);
-  /// What load() frees or uses again of an earlier attempt's snapshots in shared memory, besides
-  /// those of the ranks in `own`: all of this node.
-  static Index bytes_of_other_snapshots(const Context& context, const std::vector<int>& own);
-  /// `device`: on which the parameters are, or are planned.
-  static Index loading_bytes(const Context& c, const FlatLayout& flat, DeviceKind device);
 
   /// Collective, before the first step. Loads the checkpoint that --load and --ckpt-step select
   /// into parameters and optimizer. Returns the progress of training, zeros with --finetune;
@@ -87,49 +92,20 @@ class Checkpointer {
   void load_initial_values(
       const std::function<void(const std::function<Index(const std::string&)>&)>& draw);
 
-  /// Whether a save is due by --save-interval alone. The same on every rank.
-  bool due(Index step) const;
-  /// This rank's vote for --save-interval-seconds: true on rank 0 when this time has passed since
-  /// the last save.
-  bool votes_to_save() const;
-  /// Collective. Starts a save of `progress`; first waits for the previous one. Does nothing
-  /// without --save, or when this step is saved already. `verified`, `verified_step`: of Manifest.
-  void save(const TrainingProgress& progress, const DataSource& train,
-            const std::string& verified = "", Index verified_step = -1);
-  /// Whether a snapshot in memory is due (--save-memory-interval). The same on every rank.
-  bool snapshot_due(Index step) const;
-  /// Starts one, after load(); it is complete when all ranks have voted.
-  void save_snapshot(const TrainingProgress& progress);
-  /// This rank's vote, and the sum over all ranks, at each step boundary.
-  double snapshot_vote() const;
-  void take_snapshot_vote(double sum);
-  /// The same for copies of snapshots on disks of the nodes (--save-local); taken before that.
-  double local_vote() const;
-  void take_local_vote(double sum);
-  /// The newest complete snapshot in memory, and on disks; -1: none.
-  Index last_snapshot() const;
-  Index last_local_snapshot() const;
+  /// The tiers that keep states of this job, nearest first. Fewer after load() where there is no
+  /// memory for snapshots.
+  const std::vector<checkpoint::Tier*>& tiers() const;
+  /// The last of them; null without --save.
+  checkpoint::Saver* durable() const;
+  /// Collective. Step `step` has ended. Starts saves in the tiers where they are due; not while the
+  /// gradients of the newest step were not finite (`skipped`). `state`: collective, of the newest
+  /// update, when it is fit to be saved.
+  void end_step(Index step, bool skipped, const std::function<SavedState()>& state);
   /// Collective, when training has ended. `durable`: the newest state; snapshots are then removed.
   void end_snapshots(bool durable);
-  /// Call before the optimizer changes what a save in progress copies.
+  /// Both as in Tier, of all tiers.
   void before_update();
-  /// Reports that the gradients of the newest state are finite: older steps are deleted, according
-  /// to --keep-last, once that state is committed.
-  void after_update();
-  /// Advances the save in progress; call at step boundaries and between ops. Never blocks, and
-  /// allocates only when a save ends.
   void poll();
-  /// Collective. Waits until the save in progress is committed or has failed.
-  void wait();
-  /// Collective. The same at the end of training; then deletes older steps according to
-  /// --keep-last. Returns whether the last save succeeded.
-  bool finish();
-  /// Saves that failed since the last one that succeeded.
-  Index failures() const;
-  /// On rank 0, after finish(): why the last one failed; empty when it did not.
-  std::string last_failure() const;
-  /// The newest committed step of this run, -1 when none.
-  Index last_committed() const;
 
  private:
   struct State;

@@ -8,10 +8,10 @@
 #include "trireme/comm/agree.h"
 
 #include "runtime/checkpoint/kept_tokenizer.h"
-#include "runtime/checkpoint/memory/time_line.h"
 #include "runtime/checkpoint/messages.h"
 #include "runtime/checkpoint/read.h"
 #include "runtime/checkpoint/tensors.h"
+#include "runtime/checkpoint/tiers/time_line.h"
 #include "runtime/comm/page_of.h"
 #include "runtime/core/show_bytes.h"
 #include "runtime/store/read/tensor_source.h"

@@ -1,6 +1,8 @@
 // Loading: rank 0 chooses a step and reads its manifest, all ranks agree that it fits the job, and
 // every rank reads the boxes that it holds. If anything is damaged on any rank, all fall back to
 // the previous step.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <map>
@@ -12,7 +14,7 @@
 
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/checkpoint/identity.h"
-#include "runtime/checkpoint/memory/memory_tier.h"
+#include "runtime/checkpoint/tiers/memory_tier.h"
 #include "runtime/optim/optimizer.h"
 
 namespace trireme::checkpoint {
@@ -26,7 +28,7 @@ struct LoadTarget {
   KeyValues identity;
   std::map<std::string, std::string> files;  // that entries of the identity describe
   LoadScope scope;
-  checkpoint::MemoryTier* memory = nullptr;  // snapshots that may be newer; null: none
+  MemoryTier* memory = nullptr;  // snapshots that may be newer; null: none
 };
 
 /// What was loaded, and from where.

@@ -9,8 +9,9 @@
 
 #include "trireme/comm/agree.h"
 
-#include "runtime/checkpoint/checkpointer.h"
+#include "runtime/checkpoint/load.h"
 #include "runtime/checkpoint/run_names.h"
+#include "runtime/checkpoint/tiers/memory_tier.h"
 #include "runtime/core/process/host_name.h"
 #include "runtime/core/show_bytes.h"
 #include "runtime/plan/rank_memory.h"
@@ -76,7 +77,7 @@ Index less_left_snapshots(const Context& context, const std::string& node, Index
     if (unpack(claims[rank]).front().place == node) here.push_back(static_cast<int>(rank));
   const Index all = demand_of(node, claims).bytes;
   Index left = 0;
-  problems.collect([&] { left = Checkpointer::bytes_of_other_snapshots(context, here); });
+  problems.collect([&] { left = checkpoint::MemoryTier::bytes_of_others(context, here); });
   if (left >= all) return 0;
   const double needed = 1 - static_cast<double>(left) / static_cast<double>(all);
   return static_cast<Index>(static_cast<double>(bytes) * needed);
@@ -132,9 +133,11 @@ std::string memory_remedies(const Options& options, const KeyValues& configurati
 
 MemoryNeed memory_need(const Context& context, const PlannedTraining& plan) {
   return rank_memory(plan, [&](const PlannedTraining&, MemoryNeed& need) {
-    need.checkpoint = Checkpointer::bytes(context, plan.flat, plan.spec.optimizer);
-    need.snapshots = Checkpointer::snapshot_bytes(context, plan.flat, plan.spec.optimizer);
-    need.loading = Checkpointer::loading_bytes(context, plan.flat, plan.device.kind);
+    const checkpoint::TierNeed tiers =
+        checkpoint::tiers_need(context, plan.flat, plan.spec.optimizer);
+    need.checkpoint = tiers.saving;
+    need.snapshots = tiers.snapshots;
+    need.loading = checkpoint::loading_bytes(context, plan.flat, plan.device.kind);
   });
 }
 
@@ -146,7 +149,8 @@ int check_memory(const Context& context, const PlannedTraining& plan) {
   problems.collect([&] { need = memory_need(context, plan); });
   agree_on(host, problems);
   const std::string node = host_name();
-  need.snapshots += Checkpointer::more_for_copies(context, plan.flat, plan.spec.optimizer, node);
+  need.snapshots +=
+      checkpoint::MemoryTier::more_for_copies(context, plan.flat, plan.spec.optimizer, node);
   need.snapshots = less_left_snapshots(context, node, need.snapshots, problems);
   const bool on_gpu = device.kind() == DeviceKind::cuda;
   std::vector<Claim> mine{{node, on_gpu ? need.host() : need.total()}};

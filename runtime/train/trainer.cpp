@@ -341,14 +341,14 @@ Trainer::State::State(Context& context_, const Model& model)
   for (const std::string& name : plan.evaluate.model().metrics)
     evaluation_metrics.push_back({name});
   page.set_micro_batches(context.micro_batches());
-  register_votes();
-  sums_.resize(first_metric() + std::max(step_metrics.size(), evaluation_metrics.size()));
+  list_votes();
   page.enter(observe::Phase::program);
 }
 
 void Trainer::State::take_loaded(const std::optional<TrainingProgress>& loaded) {
   progress = last_update = loaded.value_or(TrainingProgress{});
   has_values_ = has_values_ || loaded;
+  list_votes();
 }
 
 void Trainer::State::need_training() const {
@@ -461,11 +461,12 @@ std::unique_ptr<MetricsFile> open_metrics(const Context& context, Index step) {
 }
 
 /// The message for all ranks when the last saves failed; empty when the last one succeeded.
-std::string failed_saves(const Checkpointer& checkpointer) {
-  const Index failures = checkpointer.failures(), committed = checkpointer.last_committed();
+std::string failed_saves(const checkpoint::Saver* durable) {
+  const Index failures = durable == nullptr ? 0 : durable->failures();
   if (failures == 0) return "";
+  const Index committed = durable->newest();
   return str(failures == 1 ? "the last save" : str("the last ", failures, " saves"),
-             " failed: ", checkpointer.last_failure(),
+             " failed: ", durable->last_error(),
              committed < 0 ? "; this job has no checkpoint"
                            : str("; the newest checkpoint is that of step ", committed));
 }
@@ -522,7 +523,7 @@ Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* val
   Reporter reporter(context.log(), reports);
   const std::unique_ptr<MetricsFile> file = open_metrics(context, progress.step);
   LossSpikes spikes;
-  bool save_due = false, snapshot_due = false, reported = false;
+  bool reported = false;
   for (;;) {
     running_step = progress.step + 1;
     announce_stop_if_asked();
@@ -554,41 +555,28 @@ Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* val
       return End::stopped;
     }
     if (last) return End::finished;
-    if (!checkpointer) continue;
-    snapshot_due = snapshot_due || checkpointer->snapshot_due(metrics.step);
-    if (snapshot_due && !metrics.skipped) {
-      compare_replicas();
-      checkpointer->save_snapshot(last_update);
-      snapshot_due = false;
-    }
-    save_due = save_due || agreed.save || checkpointer->due(metrics.step);
-    if (save_due && !metrics.skipped) {
-      save(train);
-      save_due = false;
-    } else {
-      checkpointer->poll();
-    }
+    if (checkpointer)
+      checkpointer->end_step(metrics.step, metrics.skipped, [&] { return state_to_save(train); });
   }
 }
 
-void Trainer::State::save(const DataSource& train) {
-  if (!context.options().checkpoint.save.empty()) compare_replicas();
+SavedState Trainer::State::state_to_save(const DataSource& train) {
+  compare_replicas();
   const bool compared = replicas.last_clean() == progress.step,
              twice = verification.last_clean() == progress.step;
-  checkpointer->save(last_update, train,
-                     compared && twice ? "replicas, step"
-                     : compared        ? "replicas"
-                     : twice           ? "step"
-                                       : "",
-                     verification.last_clean());
+  return {last_update, train,
+          compared && twice ? "replicas, step"
+          : compared        ? "replicas"
+          : twice           ? "step"
+                            : "",
+          verification.last_clean()};
 }
 
 void Trainer::State::finish_saves(End end, const DataSource& train) {
-  if (end != End::diverged) save(train);  // unless --save has it already
-  if (progress.step == last_update.step)
-    checkpointer->finish();
-  else
-    checkpointer->wait();
+  if (durable() != nullptr) {
+    if (end != End::diverged) durable()->start(state_to_save(train));  // unless it is saved already
+    progress.step == last_update.step ? durable()->finish_and_delete_older() : durable()->finish();
+  }
   checkpointer->end_snapshots(end != End::diverged && is_saved());
 }
 
@@ -599,8 +587,7 @@ std::string Trainer::State::describe_divergence(const std::string& failed) const
              context.options().max_skipped, "); ",
              last_update.step == 0 ? "no step has made an update"
                                    : str("the last update was that of step ", last_update.step),
-             where_to_go_back(context.options().checkpoint.save,
-                              checkpointer ? checkpointer->last_committed() : -1, last_update.step,
+             where_to_go_back(context.options().checkpoint.save, last_committed(), last_update.step,
                               failed));
 }
 
@@ -636,7 +623,7 @@ void Trainer::fit(DataSource& train, DataSource* validation) {
   if (s.checkpointer) {
     s.page.enter(observe::Phase::save_wait);
     s.finish_saves(end, train);
-    failed = failed_saves(*s.checkpointer);
+    failed = failed_saves(s.durable());
   }
   if (end == State::End::diverged)
     throw JobError(s.describe_divergence(failed), ExitCode::diverged);

@@ -6,7 +6,7 @@
 
 #include "trireme/train/trainer.h"
 
-#include "runtime/checkpoint/checkpointer.h"
+#include "runtime/checkpoint/tiers/saver.h"
 #include "runtime/optim/learning_rate.h"
 #include "runtime/train/bound_training.h"
 #include "runtime/train/chaos/planted_faults.h"
@@ -40,10 +40,7 @@ struct Trainer::State {
   bool run_outputs(DataSource& source, Index samples, const OutputSink& sink);
   /// The newest state is in a checkpoint, so that a job can stop at a signal; so is that of a job
   /// that never changes it.
-  bool is_saved() const {
-    return !plan.spec.trains ||
-           (checkpointer && checkpointer->last_committed() == last_update.step);
-  }
+  bool is_saved() const { return !plan.spec.trains || last_committed() == last_update.step; }
   /// For what follows training, when all have agreed to stop and the state is saved. Throws:
   /// Stopped.
   [[noreturn]] void stop_after_training() const;
@@ -53,8 +50,12 @@ struct Trainer::State {
   void announce_stop_if_asked() {
     if (running_step > 0 && !context.stop_reason().empty()) announce_stop(running_step);
   }
-  /// Collective. Starts a save of the newest state, once its replicas were found to agree.
-  void save(const DataSource& train);
+  /// --save; null without it.
+  checkpoint::Saver* durable() const { return checkpointer ? checkpointer->durable() : nullptr; }
+  /// The newest step of this run in --save; -1: none.
+  Index last_committed() const { return durable() != nullptr ? durable()->newest() : -1; }
+  /// Collective. The newest state, once its replicas were found to agree.
+  SavedState state_to_save(const DataSource& train);
   /// Collective. Compares the replicas of the newest state, and stops when they differ.
   void compare_replicas();
   /// Collective. Throws: JobError with ExitCode::corrupted when something is wrong; what is being
@@ -117,7 +118,7 @@ struct Trainer::State {
   std::vector<Metric> step_metrics, evaluation_metrics;  // of the last one
   /// What all ranks agreed on at the end of the last step, or with the batch loaded since.
   struct Agreement {
-    bool stop = false, save = false;
+    bool stop = false;
   } agreed;
 
  private:
@@ -126,8 +127,9 @@ struct Trainer::State {
   /// The loss, one element for each of `votes_`, and the metrics.
   std::vector<double> sums_;
   std::size_t first_metric() const { return 1 + votes_.count(); }  // in sums_
-  /// Registers what ranks agree on at the end of a step. Called once, when all members are made.
-  void register_votes();
+  /// Lists what ranks agree on at the end of a step. Called when all members are made, and after
+  /// loading, which may have lost tiers.
+  void list_votes();
   /// Adds what `pass` has computed to `sums_`: the loss, and behind it the metrics. Of all ranks
   /// with the same sums, one counts.
   void add_sums(train::Pass& pass);

@@ -32,21 +32,16 @@ StepPart part_of(Optimizer::Part part) {
 
 }  // namespace
 
-void Trainer::State::register_votes() {
-  const auto yes = [](bool vote) { return vote ? 1.0 : 0.0; };
-  votes_.add([=, this] { return yes(!context.stop_reason().empty()); },
+void Trainer::State::list_votes() {
+  votes_ = {};
+  votes_.add([this] { return context.stop_reason().empty() ? 0.0 : 1.0; },
              [this](double sum) { agreed.stop = sum > 0; });
-  votes_.add([=, this] { return yes(checkpointer && checkpointer->votes_to_save()); },
-             [this](double sum) { agreed.save = sum > 0; });
-  // Copies on disks come first: the next snapshot may start what their vote is about.
-  votes_.add([this] { return checkpointer ? checkpointer->local_vote() : 0; },
-             [this](double sum) {
-               if (checkpointer) checkpointer->take_local_vote(sum);
-             });
-  votes_.add([this] { return checkpointer ? checkpointer->snapshot_vote() : 0; },
-             [this](double sum) {
-               if (checkpointer) checkpointer->take_snapshot_vote(sum);
-             });
+  // The farthest tier comes first: the next snapshot may start what the vote of a copy is about.
+  const std::vector<checkpoint::Tier*> none;
+  const std::vector<checkpoint::Tier*>& tiers = checkpointer ? checkpointer->tiers() : none;
+  for (auto tier = tiers.rbegin(); tier != tiers.rend(); ++tier)
+    votes_.add([at = *tier] { return at->vote(); }, [at = *tier](double sum) { at->settle(sum); });
+  sums_.resize(first_metric() + std::max(step_metrics.size(), evaluation_metrics.size()));
 }
 
 void Trainer::State::add_sums(Pass& pass) {
@@ -179,12 +174,12 @@ StepMetrics Trainer::State::step(DataSource& source) {
   progress.skipped += report.skipped ? 1 : 0;
   if (!report.skipped) {
     last_update = progress;
-    if (checkpointer) checkpointer->after_update();
+    if (durable() != nullptr) durable()->delete_older();
   }
   metrics.skipped_in_row = progress.step - last_update.step;
   if (twice) stop_if_corrupted(verification.check(progress.step));
   if (replicas.due(progress.step)) compare_replicas();
-  planted.end_step(checkpointer ? checkpointer->failures() : 0);
+  planted.end_step(durable() != nullptr ? durable()->failures() : 0);
   return metrics;
 }
 
@@ -196,8 +191,8 @@ void Trainer::State::compare_replicas() {
 
 void Trainer::State::stop_if_corrupted(const std::string& wrong) {
   if (wrong.empty()) return;
-  if (checkpointer) checkpointer->wait();
-  const Index newest = checkpointer ? checkpointer->last_committed() : -1;
+  if (durable() != nullptr) durable()->finish();
+  const Index newest = last_committed();
   throw JobError(wrong + (newest < 0 ? "; this job has no checkpoint"
                                      : str("; the newest checkpoint is that of step ", newest)),
                  ExitCode::corrupted);

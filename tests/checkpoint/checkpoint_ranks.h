@@ -4,7 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/checkpoint/checkpointer.h"
+#include "runtime/checkpoint/tiers/memory_tier.h"
+#include "runtime/checkpoint/tiers/saver.h"
 #include "runtime/store/steps.h"
 #include "tests/optim/mesh_steps.h"
 #include "tests/support/training_run.h"
@@ -73,9 +74,22 @@ struct CheckpointRank {
   void load(const DataSource& source = NamedSource()) {
     progress = checkpointer.load(source).value_or(TrainingProgress{});
   }
+  checkpoint::Saver& durable() const { return *checkpointer.durable(); }
+  checkpoint::MemoryTier& memory() const {
+    return dynamic_cast<checkpoint::MemoryTier&>(*checkpointer.tiers().front());
+  }
+  /// The first and the last tier of copies.
+  checkpoint::Tier& partner() const { return *memory().copies().front(); }
+  checkpoint::Tier& local() const { return *memory().copies().back(); }
+  void save() { durable().start({progress, NamedSource()}); }
+  /// Whether the last save succeeded.
+  bool finish() {
+    durable().finish_and_delete_older();
+    return durable().failures() == 0;
+  }
   bool save_and_wait() {
-    checkpointer.save(progress, NamedSource());
-    return checkpointer.finish();
+    save();
+    return finish();
   }
   void add_state_to(Gathered& all) const {
     const FlatParameters& flat = *steps.model.flat;

@@ -82,10 +82,10 @@ TEST(Checkpointer, WhatIsSavedIsTheStateAtTheCallWhateverTrainingDoesMeanwhile) 
     on_threads(saving_to(folder / "run", job), [&](CheckpointRank& rank) {
       rank.train_to(2);
       rank.add_state_to(at_call);
-      rank.checkpointer.save(rank.progress, NamedSource());
+      rank.save();
       rank.train_to(7);
-      EXPECT_TRUE(rank.checkpointer.finish());
-      EXPECT_EQ(rank.checkpointer.last_committed(), 2);
+      EXPECT_TRUE(rank.finish());
+      EXPECT_EQ(rank.durable().newest(), 2);
     });
     on_threads(loading_from(folder / "run"), [&](CheckpointRank& rank) {
       rank.load();
@@ -100,8 +100,8 @@ TEST(Checkpointer, PollAloneBringsASaveToItsEnd) {
   const ScratchDirectory folder;
   on_threads(saving_to(folder / "run", {{4, 1, 2, 1}}), [&](CheckpointRank& rank) {
     rank.train_to(1);
-    rank.checkpointer.save(rank.progress, NamedSource());
-    while (rank.checkpointer.last_committed() != 1) {  // or the test's time is over
+    rank.save();
+    while (rank.durable().newest() != 1) {  // or the test's time is over
       rank.checkpointer.poll();
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
@@ -130,9 +130,9 @@ TEST(Checkpointer, SavesBackToBackPassOnATransportThatDelaysAndReordersAndOverNo
                [&](CheckpointRank& rank) {
                  for (Index step = 1; step <= 5; ++step) {
                    rank.train_to(step);
-                   rank.checkpointer.save(rank.progress, NamedSource());
+                   rank.save();
                  }
-                 EXPECT_TRUE(rank.checkpointer.finish());
+                 EXPECT_TRUE(rank.finish());
                  rank.add_state_to(last);
                },
                {.hostile_seed = seed, .ranks_per_node = 3, .reach = ThreadReachable::allocated});
@@ -156,13 +156,13 @@ TEST(Checkpointer, SavesEveryIntervalAndKeepsTheLast) {
   on_threads(job, [&](CheckpointRank& rank) {
     for (Index step = 1; step <= 8; ++step) {
       rank.train_to(step);
-      EXPECT_EQ(rank.checkpointer.due(step), step % 2 == 0);
-      if (rank.checkpointer.due(step)) rank.checkpointer.save(rank.progress, NamedSource());
+      EXPECT_EQ(rank.durable().due(step), step % 2 == 0);
+      if (rank.durable().due(step)) rank.save();
     }
     const auto saved_at = fs::last_write_time(folder / "run/step-000008/manifest.json");
     EXPECT_TRUE(rank.save_and_wait());  // step 8 is saved already: nothing happens
     EXPECT_EQ(fs::last_write_time(folder / "run/step-000008/manifest.json"), saved_at);
-    EXPECT_EQ(rank.checkpointer.last_committed(), 8);
+    EXPECT_EQ(rank.durable().newest(), 8);
   });
   EXPECT_THAT(steps_in(folder / "run"), ElementsAre(8, 6));
 }
@@ -174,7 +174,7 @@ TEST(Checkpointer, DeletesAtItsStartWhatAKilledJobDidNotGetTo) {
   job.options.checkpoint.keep_last = 2;
   on_threads(job, [](CheckpointRank& rank) {
     rank.load();
-    rank.checkpointer.finish();
+    rank.finish();
   });
   EXPECT_EQ(steps_in(folder / "run").size(), 2u);
 }
@@ -285,8 +285,8 @@ TEST(Checkpointer, AFailedSaveLeavesTrainingAndOldStepsAndTheNextOneWorks) {
     for (const Index step : {2, 3}) {
       rank.train_to(step);
       EXPECT_FALSE(rank.save_and_wait());
-      EXPECT_EQ(rank.checkpointer.failures(), step - 1);
-      EXPECT_EQ(rank.checkpointer.last_committed(), 1);
+      EXPECT_EQ(rank.durable().failures(), step - 1);
+      EXPECT_EQ(rank.durable().newest(), 1);
     }
     on_rank_0([&] {
       fs::remove(run);
@@ -294,8 +294,8 @@ TEST(Checkpointer, AFailedSaveLeavesTrainingAndOldStepsAndTheNextOneWorks) {
     });
     rank.train_to(4);
     EXPECT_TRUE(rank.save_and_wait());
-    EXPECT_EQ(rank.checkpointer.failures(), 0);
-    EXPECT_EQ(rank.checkpointer.last_committed(), 4);
+    EXPECT_EQ(rank.durable().failures(), 0);
+    EXPECT_EQ(rank.durable().newest(), 4);
   });
   EXPECT_THAT(steps_in(run), ElementsAre(4, 1));
   on_threads(loading_from(run), [](CheckpointRank& rank) {
@@ -313,8 +313,8 @@ TEST(Checkpointer, AJobThatHasLostItsLeaseCommitsNothingMore) {
     std::ofstream(run + "/lock") << "of another job";
     rank.train_to(2);
     EXPECT_FALSE(rank.save_and_wait());
-    EXPECT_EQ(rank.checkpointer.failures(), 1);
-    EXPECT_EQ(rank.checkpointer.last_committed(), 1);
+    EXPECT_EQ(rank.durable().failures(), 1);
+    EXPECT_EQ(rank.durable().newest(), 1);
   });
   EXPECT_THAT(steps_in(run), ElementsAre(1));
 }

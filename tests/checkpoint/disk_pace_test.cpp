@@ -1,7 +1,7 @@
 // The pace of copies to disks.
 #include <gtest/gtest.h>
 
-#include "runtime/checkpoint/memory/local_copies.h"
+#include "runtime/checkpoint/tiers/local_copies.h"
 
 namespace trireme::checkpoint {
 namespace {

@@ -1,6 +1,6 @@
 // Copies of snapshots on disks of the nodes (--save-local): what is loaded when memory is lost,
 // wholly or in part, and that a disk that cannot take one costs no more than that.
-#include "runtime/checkpoint/memory/local_copies.h"
+#include "runtime/checkpoint/tiers/local_copies.h"
 
 #include <algorithm>
 #include <functional>
@@ -9,7 +9,6 @@
 
 #include <gmock/gmock.h>
 
-#include "runtime/checkpoint/memory/votes.h"
 #include "runtime/core/process/host_name.h"
 #include "runtime/store/tiers/time_line.h"
 #include "tests/checkpoint/memory_tier.h"
@@ -59,7 +58,7 @@ TEST_F(LocalCopies, GiveTheSameBitsOnEveryLayoutWhenMemoryIsLost) {
       rank.load();
       rank.train_to(2);
       snapshot(rank);
-      EXPECT_EQ(rank.checkpointer.last_local_snapshot(), 2);
+      EXPECT_EQ(rank.local().newest(), 2);
       rank.train_to(4);
       rank.add_state_to(straight);
     });
@@ -69,8 +68,8 @@ TEST_F(LocalCopies, GiveTheSameBitsOnEveryLayoutWhenMemoryIsLost) {
       rank.load();
       EXPECT_EQ(rank.progress.step, 2);
       EXPECT_EQ(rank.progress.samples, 16);
-      EXPECT_EQ(rank.checkpointer.last_snapshot(), 2);  // it is in memory again
-      EXPECT_EQ(rank.checkpointer.last_local_snapshot(), 2);
+      EXPECT_EQ(rank.memory().newest(), 2);  // it is in memory again
+      EXPECT_EQ(rank.local().newest(), 2);
       rank.add_state_to(loaded);
       rank.train_to(4);
       rank.add_state_to(resumed);
@@ -89,7 +88,7 @@ TEST_F(LocalCopies, AreMadeAtTheFirstSnapshotOfEachInterval) {
     for (const Index step : {1, 2, 4, 5, 6, 11, 12}) {  // no update was made in those left out
       rank.train_to(step);
       snapshot(rank);
-      newest.push_back(rank.checkpointer.last_local_snapshot());
+      newest.push_back(rank.local().newest());
     }
     EXPECT_EQ(newest, (std::vector<Index>{-1, -1, 4, 4, 6, 11, 12}));
   });
@@ -236,26 +235,25 @@ TEST_F(LocalCopies, ThatAreOlderThanWhatIsLoadedStayUntilNewerOnesAreComplete) {
 
 TEST_F(LocalCopies, HoldTheSnapshotThatTheyAreMadeOf) {
   on_threads(with_disk({{2, 1, 1, 1}}), [&](CheckpointRank& rank) {
-    Checkpointer& checkpointer = rank.checkpointer;
     const auto next = [&](Index step) {
       rank.train_to(step);
-      checkpointer.save_snapshot(rank.progress);
-      checkpointer.take_snapshot_vote(0);
+      rank.memory().start(rank.progress);
+      rank.memory().settle(0);
     };
     rank.load();
-    next(1);                          // and begins to be copied
-    checkpointer.take_local_vote(1);  // another rank still writes
-    next(2);                          // into the other slot
-    EXPECT_EQ(checkpointer.last_snapshot(), 2);
+    next(1);                 // and begins to be copied
+    rank.local().settle(1);  // another rank still writes
+    next(2);                 // into the other slot
+    EXPECT_EQ(rank.memory().newest(), 2);
     next(3);  // would overwrite step 1
-    EXPECT_EQ(checkpointer.last_snapshot(), 2);
+    EXPECT_EQ(rank.memory().newest(), 2);
     EXPECT_NE(shard_of(rank.context.host().rank(), 1), "");
-    checkpointer.take_local_vote(0);
-    EXPECT_EQ(checkpointer.last_local_snapshot(), 1);
+    rank.local().settle(0);
+    EXPECT_EQ(rank.local().newest(), 1);
     next(4);
-    EXPECT_EQ(checkpointer.last_snapshot(), 4);
+    EXPECT_EQ(rank.memory().newest(), 4);
     rank.context.host().world().barrier();
-    checkpointer.end_snapshots(false);  // waits for what is being written
+    rank.checkpointer.end_snapshots(false);  // waits for what is being written
   });
 }
 
@@ -265,21 +263,21 @@ TEST_F(LocalCopies, ThatADiskCannotTakeCostNothingElse) {
     rank.load();
     rank.train_to(1);
     snapshot(rank);
-    EXPECT_EQ(rank.checkpointer.last_local_snapshot(), 1);
+    EXPECT_EQ(rank.local().newest(), 1);
     const std::string obstacle = on_disk() + "/rank-00001-b.h5";
     if (rank.context.host().rank() == 1) fs::create_directory(obstacle);
     rank.context.host().world().barrier();
     for (const Index step : {2, 3}) {
       rank.train_to(step);
       snapshot(rank);
-      EXPECT_EQ(rank.checkpointer.last_snapshot(), step);
-      EXPECT_EQ(rank.checkpointer.last_local_snapshot(), 1);
+      EXPECT_EQ(rank.memory().newest(), step);
+      EXPECT_EQ(rank.local().newest(), 1);
     }
     rank.context.host().world().barrier();
     if (rank.context.host().rank() == 1) fs::remove(obstacle);
     rank.train_to(4);
     snapshot(rank);
-    EXPECT_EQ(rank.checkpointer.last_local_snapshot(), 4);
+    EXPECT_EQ(rank.local().newest(), 4);
   });
 }
 
@@ -294,11 +292,11 @@ TEST_F(LocalCopies, ThatAreUnderWayAreGivenUpOrFinishedAtTheEnd) {
     copies.end(false);
     EXPECT_EQ(copies.vote(), 0);
     EXPECT_NE(copy_of(0, 1), "");
-    copies.take_vote(0);
+    copies.settle(0);
     copies.end(true);
     copies.start(mine, 0, header(2));  // the thread sees at its first piece that it has to end
     copies.end(true);
-    EXPECT_EQ(copies.vote(), checkpoint::failed_vote);
+    EXPECT_EQ(copies.vote(), checkpoint::SnapshotTier::failed_vote);
     EXPECT_EQ(copy_of(0, 2), "");
     EXPECT_NE(copy_of(0, 1), "");
     EXPECT_EQ(copies.newest(), 1);
@@ -320,7 +318,7 @@ TEST_F(LocalCopies, AreMadeByNoRankWhereOneCannotAndTheLogNamesItsNodeOnce) {
     for (const Index step : {1, 2}) {
       rank.train_to(step);
       snapshot(rank);
-      EXPECT_EQ(rank.checkpointer.last_local_snapshot(), -1);
+      EXPECT_EQ(rank.local().newest(), -1);
     }
   };
   ::testing::internal::CaptureStderr();

@@ -4,7 +4,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -19,19 +21,22 @@ namespace trireme::testing {
 
 namespace fs = std::filesystem;
 
+/// As the votes of the trainer: the farthest tier comes first.
 inline double end_step(CheckpointRank& rank) {
-  double sums[] = {rank.checkpointer.snapshot_vote(), rank.checkpointer.local_vote()};
-  rank.context.host().all_reduce({sums, 2, DType::f64}, Reduction::sum);
-  rank.checkpointer.take_local_vote(sums[1]);
-  rank.checkpointer.take_snapshot_vote(sums[0]);
-  return sums[0] + sums[1];
+  const std::vector<checkpoint::Tier*>& tiers = rank.checkpointer.tiers();
+  std::vector<double> sums;
+  for (const checkpoint::Tier* tier : tiers) sums.push_back(tier->vote());
+  rank.context.host().all_reduce({sums.data(), static_cast<Index>(sums.size()), DType::f64},
+                                 Reduction::sum);
+  for (std::size_t i = tiers.size(); i > 0; --i) tiers[i - 1]->settle(sums[i - 1]);
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
 /// A snapshot that all ranks have voted for, with its copies.
 inline void snapshot(CheckpointRank& rank) {
-  rank.checkpointer.save_snapshot(rank.progress);
+  rank.memory().start(rank.progress);
   end_step(rank);
-  EXPECT_EQ(rank.checkpointer.last_snapshot(), rank.progress.step);
+  EXPECT_EQ(rank.memory().newest(), rank.progress.step);
   end_step(rank);  // copies begin
   while (end_step(rank) > 0) rank.checkpointer.poll();
 }

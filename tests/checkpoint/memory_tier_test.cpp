@@ -29,7 +29,7 @@ TEST_F(MemoryTier, HoldsAllThatARankNeedsToResumeOnEveryLayout) {
       rank.load();
       rank.train_to(2);
       rank.add_state_to(at_call);
-      rank.checkpointer.save_snapshot(rank.progress);
+      rank.memory().start(rank.progress);
       rank.train_to(4);
       rank.add_state_to(straight);
     });
@@ -39,7 +39,7 @@ TEST_F(MemoryTier, HoldsAllThatARankNeedsToResumeOnEveryLayout) {
       EXPECT_EQ(rank.progress.samples, 16);
       EXPECT_EQ(rank.steps.optimizer->updates(), 2);
       EXPECT_EQ(rank.padding(), 0);
-      EXPECT_EQ(rank.checkpointer.last_snapshot(), 2);
+      EXPECT_EQ(rank.memory().newest(), 2);
       rank.add_state_to(loaded);
       rank.train_to(4);
       rank.add_state_to(resumed);
@@ -168,7 +168,7 @@ TEST_F(MemoryTier, IsCompleteWithoutAVoteWhereAllRanksHaveIt) {
   on_threads(job, [&](CheckpointRank& rank) {
     rank.load();
     rank.train_to(2);
-    rank.checkpointer.save_snapshot(rank.progress);
+    rank.memory().start(rank.progress);
   });
   EXPECT_EQ(fs::path(shard_of(0, 2)).filename(), "rank-00000-a.h5");
   EXPECT_TRUE(fs::exists(directory() + "/rank-00000-a.unvoted"));
@@ -186,18 +186,18 @@ TEST_F(MemoryTier, OverwritesASlotOnlyWhenTheOtherOneIsComplete) {
     rank.context.host().world().barrier();
     for (const Index step : {2, 3, 4}) {  // another rank could not write its own
       rank.train_to(step);
-      rank.checkpointer.save_snapshot(rank.progress);
-      rank.checkpointer.take_snapshot_vote(1e9);
+      rank.memory().start(rank.progress);
+      rank.memory().settle(1e9);
       EXPECT_EQ(shard_of(rank.context.host().rank(), 1), first);
-      EXPECT_EQ(rank.checkpointer.last_snapshot(), 1);
+      EXPECT_EQ(rank.memory().newest(), 1);
     }
     rank.train_to(5);
-    rank.checkpointer.save_snapshot(rank.progress);
-    rank.checkpointer.take_snapshot_vote(1);  // another rank is not ready yet
-    rank.checkpointer.save_snapshot({.step = 6});
+    rank.memory().start(rank.progress);
+    rank.memory().settle(1);  // another rank is not ready yet
+    rank.memory().start({.step = 6});
     EXPECT_NE(shard_of(rank.context.host().rank(), 5), "");
-    rank.checkpointer.take_snapshot_vote(0);
-    EXPECT_EQ(rank.checkpointer.last_snapshot(), 5);
+    rank.memory().settle(0);
+    EXPECT_EQ(rank.memory().newest(), 5);
   });
 }
 
@@ -205,12 +205,12 @@ TEST_F(MemoryTier, IsGivenUpOnlyWhenNoRankIsBusyAnyMore) {
   on_threads(attempt({{2, 1, 1, 1}}), [&](CheckpointRank& rank) {
     rank.load();
     rank.train_to(1);
-    rank.checkpointer.save_snapshot(rank.progress);
-    rank.checkpointer.take_snapshot_vote(1e9 + 1);  // one rank has failed, one still copies
-    rank.checkpointer.save_snapshot({.step = 2});   // not yet
+    rank.memory().start(rank.progress);
+    rank.memory().settle(1e9 + 1);     // one rank has failed, one still copies
+    rank.memory().start({.step = 2});  // not yet
     EXPECT_NE(shard_of(rank.context.host().rank(), 1), "");
-    rank.checkpointer.take_snapshot_vote(2e9);
-    EXPECT_EQ(rank.checkpointer.last_snapshot(), -1);
+    rank.memory().settle(2e9);
+    EXPECT_EQ(rank.memory().newest(), -1);
     rank.train_to(3);
     snapshot(rank);
   });
@@ -225,12 +225,12 @@ TEST_F(MemoryTier, KeepsTheNewestStepThatHasCopiesWhereThoseOfALaterOneFail) {
     rank.train_to(1);
     snapshot(rank);
     rank.train_to(2);
-    rank.checkpointer.save_snapshot(rank.progress);
-    rank.checkpointer.take_snapshot_vote(0);
-    EXPECT_EQ(rank.checkpointer.last_snapshot(), 2);
-    rank.checkpointer.take_snapshot_vote(1e9);  // another rank cannot take its copies
+    rank.memory().start(rank.progress);
+    rank.memory().settle(0);
+    EXPECT_EQ(rank.memory().newest(), 2);
+    rank.partner().settle(1e9);  // another rank cannot take its copies
     rank.train_to(3);
-    rank.checkpointer.save_snapshot(rank.progress);
+    rank.memory().start(rank.progress);
     EXPECT_NE(shard_of(me, 1), "");
     EXPECT_EQ(shard_of(me, 2), "");
     EXPECT_NE(shard_of(me, 3), "");

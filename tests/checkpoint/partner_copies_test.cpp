@@ -1,5 +1,5 @@
 // Copies of snapshots in memory of other nodes: where they are, and that they come back.
-#include "runtime/checkpoint/memory/partner_copies.h"
+#include "runtime/checkpoint/tiers/partner_copies.h"
 
 #include <cstring>
 #include <functional>
@@ -8,7 +8,6 @@
 #include <gmock/gmock.h>
 
 #include "tests/checkpoint/memory_tier.h"
-#include "tests/support/message_of.h"
 
 namespace trireme {
 namespace {
@@ -92,8 +91,8 @@ TEST_F(MemoryTier, CopiesAreCountedAsLargeAsTheyAre) {
     const Index own = bytes_of(host.rank()), others = bytes_of(1 - host.rank());
     EXPECT_NE(own, others);
     const auto more = [&](const std::string& node) {
-      return Checkpointer::more_for_copies(rank.context, *rank.steps.model.flat,
-                                           job.options.optimizer, node);
+      return checkpoint::MemoryTier::more_for_copies(rank.context, *rank.steps.model.flat,
+                                                     job.options.optimizer, node);
     };
     EXPECT_EQ(more(host.rank() == 0 ? "n0" : "n1"), store::Slots::count * (others - own));
     EXPECT_EQ(more("n0"), -store::Slots::count * own);  // of one node there are none
@@ -109,22 +108,23 @@ class Copies : public MemoryTier {
     Rank(CheckpointRank& rank, const std::string& directory)
         : me(rank.context.host().rank()),
           slots(directory, me, bytes),
-          copies(rank.context, slots, me < 2 ? "n0" : "n1") {
+          copies(rank.context, slots, warned, me < 2 ? "n0" : "n1") {
       slots.reserve();
-      copies.open(nullptr);
+      copies.open({});
       rank.context.host().world().barrier();
     }
-    /// Copies of `step` arrive; returns the first complaint of finish().
-    std::string send(Index step, const std::function<void()>& before_the_headers = {}) {
+    /// Copies of `step` arrive; returns whether this rank can take them.
+    bool send(Index step, const std::function<void()>& before_the_headers = {}) {
       std::memset(slots.memory(0), static_cast<int>(step) + me, static_cast<std::size_t>(bytes));
-      copies.prepare();
-      copies.start(slots, 0, to_text(store::SlotHeader{step, "job", me, 3, {}, {}}));
-      copies.wait();
+      copies.start(slots, 0, store::SlotHeader{step, "job", me, 3, {}, {}});
+      copies.settle(0);
       if (before_the_headers) before_the_headers();
-      return message_of([&] { copies.finish(); });
+      copies.end(false);
+      return copies.vote() == 0;
     }
     int me;
     store::Slots slots;
+    bool warned = false;
     checkpoint::PartnerCopies copies;
   };
   /// What rank 2 has of rank `of`: the steps of its two slots.
@@ -143,8 +143,8 @@ TEST_F(Copies, ArriveWithTheirHeadersAndTakeTurns) {
   on_threads({{3, 1, 1, 1}}, [&](CheckpointRank& on) {
     Rank rank(on, directory());
     for (const Index step : {1, 2, 3}) {
-      EXPECT_EQ(rank.send(step), "");
-      rank.copies.confirm();
+      EXPECT_TRUE(rank.send(step));
+      rank.copies.settle(0);
     }
     on.context.host().world().barrier();
     if (rank.me != 2) return;
@@ -163,13 +163,15 @@ TEST_F(Copies, ArriveWithTheirHeadersAndTakeTurns) {
 TEST_F(Copies, OfOtherRanksAreFinishedWhereOneCannotBeAndTheStepBeforeStays) {
   on_threads({{3, 1, 1, 1}}, [&](CheckpointRank& on) {
     Rank rank(on, directory());
-    EXPECT_EQ(rank.send(1), "");
-    rank.copies.confirm();
+    EXPECT_TRUE(rank.send(1));
+    rank.copies.settle(0);
     const std::string in_the_way = directory() + "/copy-of-rank-00000-b.new";
-    const std::string why = rank.send(2, [&] {
+    const bool arrived = rank.send(2, [&] {
       if (rank.me == 2) fs::create_directory(in_the_way);
     });
-    EXPECT_EQ(why.empty(), rank.me != 2) << why;
+    EXPECT_EQ(arrived, rank.me != 2);
+    rank.copies.settle(checkpoint::SnapshotTier::failed_vote);
+    EXPECT_TRUE(rank.copies.has_lost(2));
     on.context.host().world().barrier();
     if (rank.me == 2) {
       EXPECT_THAT(steps_of(0), ElementsAre(1, -1));
@@ -177,7 +179,7 @@ TEST_F(Copies, OfOtherRanksAreFinishedWhereOneCannotBeAndTheStepBeforeStays) {
       fs::remove(in_the_way);
     }
     on.context.host().world().barrier();
-    EXPECT_EQ(rank.send(3), "");  // no replica has confirmed step 2
+    EXPECT_TRUE(rank.send(3));  // in place of step 2
     on.context.host().world().barrier();
     if (rank.me != 2) return;
     EXPECT_THAT(steps_of(0), ElementsAre(1, 3));

@@ -1,5 +1,5 @@
 // Which steps are complete, and where the pieces of their ranks are nearest.
-#include "runtime/checkpoint/memory/piece_places.h"
+#include "runtime/checkpoint/tiers/piece_places.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

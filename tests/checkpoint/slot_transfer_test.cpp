@@ -1,5 +1,5 @@
 // Slots on their way from rank to rank.
-#include "runtime/checkpoint/memory/slot_transfer.h"
+#include "runtime/checkpoint/tiers/slot_transfer.h"
 
 #include <cstring>
 #include <memory>

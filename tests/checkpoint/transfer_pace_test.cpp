@@ -1,7 +1,7 @@
 // The pace of copies to partners: never more than a tenth of the time.
 #include <gtest/gtest.h>
 
-#include "runtime/checkpoint/memory/slot_transfer.h"
+#include "runtime/checkpoint/tiers/slot_transfer.h"
 
 namespace trireme::checkpoint {
 namespace {

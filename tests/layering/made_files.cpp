@@ -35,7 +35,7 @@ const std::map<std::string, std::string>& makers_of_files() {
       {"runtime/data/token_writer.cpp", "PREFIX.bin, .idx, .json: check_token_outputs()"},
       // In a directory of --save, which belongs to the run.
       {"runtime/checkpoint/checkpointer.cpp", "the directory, checked by the options"},
-      {"runtime/checkpoint/save.cpp", "steps"},
+      {"runtime/checkpoint/tiers/saver.cpp", "steps"},
       {"runtime/interop/import.cpp", "steps"},
       {"runtime/interop/model_files.cpp", "RUN/hf: check_kept_place()"},
       {"runtime/store/lease/lease.cpp", "the directory of a lock"},
@@ -55,7 +55,7 @@ const std::map<std::string, std::string>& makers_of_files() {
       // In private directories, or in those that a process has just made.
       {"runtime/observe/page_mapping.cpp", "pages, in a private directory"},
       {"runtime/store/tiers/slots.cpp", "snapshots, in a private directory"},
-      {"runtime/checkpoint/memory/local_copies.cpp", "snapshots, in a private directory"},
+      {"runtime/checkpoint/tiers/local_copies.cpp", "snapshots, in a private directory"},
       {"runtime/comm/node/shared_memory.cpp", "drawn names in /dev/shm"},
       {"runtime/store/hdf5/layout.cpp", "a scratch file"},
       {"runtime/store/hdf5/scratch_file.cpp", "a scratch file"},

@@ -138,8 +138,8 @@ TEST(CheckpointerOverMpi, ARankThatCannotWriteFailsTheSaveOfAllAndTheNextOneWork
                                         shard_name(last));
   mesh->world().barrier();
   EXPECT_FALSE(rank.save_and_wait());
-  EXPECT_EQ(rank.checkpointer.failures(), 1);
-  EXPECT_EQ(rank.checkpointer.last_committed(), 1);
+  EXPECT_EQ(rank.durable().failures(), 1);
+  EXPECT_EQ(rank.durable().newest(), 1);
   rank.train_to(3);
   EXPECT_TRUE(rank.save_and_wait());
   EXPECT_EQ(list_steps(folder / "run").size(), 2u);

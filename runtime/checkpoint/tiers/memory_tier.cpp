@@ -1,22 +1,20 @@
-#include "runtime/checkpoint/memory/memory_tier.h"
+#include "runtime/checkpoint/tiers/memory_tier.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <numeric>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "trireme/comm/agree.h"
 
-#include "runtime/checkpoint/memory/time_line.h"
-#include "runtime/checkpoint/memory/votes.h"
 #include "runtime/checkpoint/messages.h"
 #include "runtime/checkpoint/read.h"
 #include "runtime/checkpoint/run_names.h"
+#include "runtime/checkpoint/tiers/time_line.h"
 #include "runtime/comm/page_of.h"
 #include "runtime/core/process/host_name.h"
 #include "runtime/core/show_bytes.h"
@@ -30,6 +28,10 @@ using store::Slots;
 
 /// Pinned, for copies of a GPU on their way to a slot.
 constexpr Index passing_ring_bytes = Index{64} << 20;
+
+Index ring_bytes(const Context& context) {
+  return context.device().kind() == DeviceKind::cpu ? block_bytes : passing_ring_bytes;
+}
 
 /// Throws: Error where the job has no supervisor.
 std::string key_of_run(const Context& context) {
@@ -78,14 +80,6 @@ void put_pieces(Packer& out, const std::vector<Piece>& pieces) {
   }
 }
 
-template <class F>
-void ignore_failure(F&& f) {
-  try {
-    f();
-  } catch (const Error&) {
-  }
-}
-
 }  // namespace
 
 MemoryTier::MemoryTier(const Context& context, FlatParameters& flat, Optimizer& optimizer,
@@ -101,12 +95,12 @@ MemoryTier::MemoryTier(const Context& context, FlatParameters& flat, Optimizer& 
   pieces_ = layout.pieces;
   slots_ = Slots(directory_of_run(context), context.host().rank(), layout.bytes);
   Device& device = context.device();
-  const Index ring = buffer_bytes(context);
+  const Index ring = ring_bytes(context);
   if (device.kind() == DeviceKind::cpu) {
     snapshot_ = std::make_unique<Snapshot>(std::move(layout), ring);
     return;
   }
-  copies_ = device.make_stream();
+  to_host_ = device.make_stream();
   ready_ = device.make_event();
   snapshot_ = std::make_unique<Snapshot>(std::move(layout), ring, device);
 }
@@ -115,23 +109,25 @@ void MemoryTier::require_supervisor(const Context& context) { key_of_run(context
 
 void MemoryTier::connect() {
   if (context_.options().checkpoint.save_memory_partner)
-    elsewhere_ = std::make_unique<PartnerCopies>(context_, slots_);
+    copies_.push_back(
+        (partner_ = std::make_unique<PartnerCopies>(context_, slots_, warned_)).get());
   if (!context_.options().checkpoint.save_local.empty()) connect_disks();
 }
 
 /// Collective. A disk that cannot be used costs the copies of all ranks; none at all is a mistake
 /// of a job that begins.
 void MemoryTier::connect_disks() {
-  on_disk_ = std::make_unique<LocalCopies>(context_, key_of_run(context_), slots_, host_name());
+  disk_ = std::make_unique<LocalCopies>(context_, key_of_run(context_), slots_, host_name());
+  copies_.push_back(disk_.get());
   const Host& host = context_.host();
-  const std::vector<std::string> all = gather_strings(host, on_disk_->problem());
+  const std::vector<std::string> all = gather_strings(host, disk_->problem());
   const auto usable = std::count(all.begin(), all.end(), "");
   if (usable == host.world().size()) return;
-  on_disk_->make_none();
-  const std::string disk = "--save-local " + context_.options().checkpoint.save_local + ": ";
+  disk_->make_none();
+  const std::string disk = disk_->describe() + ": ";
   Problems problems;
   if (usable == 0 && supervised_lineage().attempt <= 1)
-    problems.add(disk, on_disk_->problem(), "; it has to be a directory of each node");
+    problems.add(disk, disk_->problem(), "; it has to be a directory of each node");
   agree_on(host, problems);
   if (host.rank() != 0) return;
   constexpr int most_named = 4;
@@ -144,41 +140,31 @@ void MemoryTier::connect_disks() {
                          "no rank copies its snapshots to a disk, as copies of some are of no use");
 }
 
-Index MemoryTier::reserved_bytes(const Context& context, const FlatLayout& flat,
-                                 const OptimizerOptions& optimizer) {
-  if (context.options().checkpoint.save_memory_interval == 0) return 0;
+TierNeed MemoryTier::need(const Context& context, const FlatLayout& flat,
+                          const OptimizerOptions& optimizer) {
+  const CheckpointOptions& options = context.options().checkpoint;
+  if (options.save_memory_interval == 0) return {};
   const Index bytes = lay_out(planned_snapshot_pieces(flat, optimizer)).bytes;
-  // bytes_of_others() has what there is of them.
-  const Index copies = context.options().checkpoint.save_memory_partner ? Slots::count * bytes : 0;
-  // It runs outside the job, so no variable says which run this is.
-  if (only_checks_layout(context)) return Slots::count * bytes + copies;
-  const Index reserved = bytes_in_directory([&] {
+  // bytes_of_others() has what there is of copies. A check of a layout runs outside the job, so no
+  // variable says which run this is.
+  const Index reserved = only_checks_layout(context) ? 0 : bytes_in_directory([&] {
     return Slots(directory_of_run(context), context.host().rank(), bytes).reserved_bytes();
   });
-  return Slots::count * bytes - reserved + copies;
+  return {ring_bytes(context),
+          (options.save_memory_partner ? 2 : 1) * Slots::count * bytes - reserved};
 }
 
 Index MemoryTier::more_for_copies(const Context& context, const FlatLayout& flat,
                                   const OptimizerOptions& optimizer, const std::string& node) {
   const CheckpointOptions& options = context.options().checkpoint;
   if (options.save_memory_interval == 0 || !options.save_memory_partner) return 0;
-  const Host& host = context.host();
-  const Index mine = lay_out(planned_snapshot_pieces(flat, optimizer)).bytes;
-  const std::vector<int> partner_of = partners(gather_strings(host, node));
-  const std::vector<std::string> bytes = gather_strings(host, std::to_string(mine));
-  Index copies = 0;
-  for (std::size_t rank = 0; rank < partner_of.size(); ++rank)
-    if (partner_of[rank] == host.rank()) copies += std::stoll(bytes[rank]);
-  return Slots::count * (copies - mine);
+  const Index bytes = lay_out(planned_snapshot_pieces(flat, optimizer)).bytes;
+  return PartnerCopies::more_than_own(context, Slots::count * bytes, node);
 }
 
 Index MemoryTier::bytes_of_others(const Context& context, const std::vector<int>& own) {
   if (context.options().checkpoint.save_memory_interval == 0) return 0;
   return bytes_in_directory([&] { return store::bytes_of_others(directory_of_run(context), own); });
-}
-
-Index MemoryTier::buffer_bytes(const Context& context) {
-  return context.device().kind() == DeviceKind::cpu ? block_bytes : passing_ring_bytes;
 }
 
 void MemoryTier::identify(const KeyValues& identity) {
@@ -204,7 +190,7 @@ std::vector<int> MemoryTier::ranks_of_node() const {
 std::string MemoryTier::open(const std::optional<SnapshotStep>& kept, Index start) {
   const int found = kept ? found_.find(*kept) : -1;
   const std::vector<int> here = ranks_of_node();
-  const std::vector<int> copied = elsewhere_ ? elsewhere_->sources_of_node() : std::vector<int>();
+  const std::vector<int> copied = partner_ ? partner_->sources_of_node() : std::vector<int>();
   std::string failure = on_all(context_.host(), [&] {
     for (int slot = 0; slot < Slots::count; ++slot)
       if (slot != found) slots_.begin(slot);
@@ -214,25 +200,24 @@ std::string MemoryTier::open(const std::optional<SnapshotStep>& kept, Index star
   if (!failure.empty()) return failure;  // the memory of those may be needed
   failure = on_all(context_.host(), [&] {
     slots_.reserve();
-    if (elsewhere_) elsewhere_->open(kept ? &*kept : nullptr);
+    if (partner_) partner_->open(kept);
     if (found >= 0) keep(found);
   });
   if (!failure.empty()) return failure;
   newest_ = found < 0 ? -1 : kept->step;
-  slot_ = found < 0 ? 0 : 1 - found;
+  newest_slot_ = found < 0 ? 1 : found;
   if (newest_ >= 0) page_.set_memory_step(newest_);
-  phase_ = Phase::idle;
   open_ = true;
   log_space();
-  if (on_disk_) open_disks(here, start);
+  if (disk_) open_disks(here, start);
   return "";
 }
 
 /// `here`: the ranks of this node.
 void MemoryTier::open_disks(const std::vector<int>& here, Index start) {
   if (here.front() == context_.host().rank())
-    ignore_failure([&] { store::remove_slots_of_others(on_disk_->slots().directory(), here); });
-  on_disk_->open(places_.newest_at(PieceAt::disk, start), start);
+    ignore_failure([&] { store::remove_slots_of_others(disk_->slots().directory(), here); });
+  disk_->open(places_.newest_at(PieceAt::disk, start), start);
 }
 
 /// Its header is gone where another step was to be brought to this slot, and that failed before it
@@ -256,41 +241,43 @@ bool MemoryTier::due(Index step) const {
   return step % context_.options().checkpoint.save_memory_interval == 0;
 }
 
-void MemoryTier::save(const TrainingProgress& progress) {
-  if (phase_ != Phase::idle || (on_disk_ && on_disk_->needs(slot_))) return;
+void MemoryTier::start(const TrainingProgress& progress) {
+  // Where a partner could not take the newest step, that gives way, and the one before stays.
+  const int slot = partner_ && partner_->has_lost(newest_) ? newest_slot_ : 1 - newest_slot_;
+  const bool needed = std::any_of(copies_.begin(), copies_.end(),
+                                  [&](const CopyTier* copies) { return copies->needs(slot); });
+  if (!open_ || !is_idle() || needed) return;
   scalars_.progress = progress;
   step_ = progress.step;
-  try {
-    slots_.begin(slot_);
-    if (!copies_) {
-      snapshot_->save(slots_.memory(slot_), context_.host().stream.pool());
-      return write_header();
-    }
-    copies_->synchronize();  // a snapshot that failed may have left some
-    ready_->record(context_.stream());
-    ready_->make_wait(*copies_);
-    snapshot_->start_saving(slots_.memory(slot_), *copies_, worker_);
-    copying_ = true;
-    phase_ = Phase::copying;
-  } catch (const std::exception& error) {
-    fail(error.what());
+  slot_ = slot;
+  enter(to_host_ ? Phase::busy : Phase::done, [&] { fill(slot); });
+}
+
+void MemoryTier::fill(int slot) {
+  slots_.begin(slot);
+  if (!to_host_) {
+    snapshot_->save(slots_.memory(slot), context_.host().stream.pool());
+    return write_header();
   }
+  to_host_->synchronize();  // a snapshot that failed may have left some
+  ready_->record(context_.stream());
+  ready_->make_wait(*to_host_);
+  snapshot_->start_saving(slots_.memory(slot), *to_host_, worker_);
+  copying_ = true;
 }
 
 void MemoryTier::before_update() {
   if (!copying_) return;
-  snapshot_->finish_copying(*copies_);
-  ready_->record(*copies_);
+  snapshot_->finish_copying(*to_host_);
+  ready_->record(*to_host_);
   ready_->make_wait(context_.stream());
   copying_ = false;
 }
 
 void MemoryTier::poll() {
-  if (on_disk_) on_disk_->poll();
-  if (phase_ == Phase::sending) end_sending();
-  if (phase_ != Phase::copying) return;
-  snapshot_->move_on(*copies_);
-  if (worker_.finished()) write_header();
+  if (!is_busy()) return;
+  snapshot_->move_on(*to_host_);
+  if (worker_.finished()) enter(Phase::done, [&] { write_header(); });
 }
 
 SlotHeader MemoryTier::header_of_step() const {
@@ -300,113 +287,30 @@ SlotHeader MemoryTier::header_of_step() const {
 
 void MemoryTier::write_header() {
   const SnapshotReport& report = snapshot_->report();
-  try {
-    require(report.error.empty(), report.error);
-    slots_.finish(slot_, header_of_step());
-    phase_ = Phase::written;
-  } catch (const std::exception& error) {
-    fail(error.what());
-  }
+  require(report.error.empty(), report.error);
+  slots_.finish(slot_, header_of_step());
 }
 
-void MemoryTier::fail(const std::string& why) {
-  phase_ = Phase::failed;
-  warn(why);
+void MemoryTier::complete() {
+  newest_ = step_;
+  newest_slot_ = slot_;
+  page_.set_memory_step(newest_);
+  ignore_failure([&] { slots_.confirm(slot_); });
+  for (CopyTier* copies : copies_)
+    if (copies->due(step_)) copies->start(slots_, slot_, header_of_step());
 }
 
 void MemoryTier::warn(const std::string& why) {
-  if (!std::exchange(warned_, true))
-    context_.log().warning(
-        fmt::format("{} step {} in memory is not complete: {}; training continues, later failures "
-                    "of this rank are not shown",
-                    sends_ ? "a copy of the snapshot of" : "the snapshot of", step_, why));
-}
-
-double MemoryTier::vote() const {
-  switch (phase_) {
-    case Phase::copying:
-    case Phase::sending:
-      return busy_vote;
-    case Phase::failed:
-      return failed_vote;
-    case Phase::idle:
-    case Phase::written:
-    case Phase::prepared:
-    case Phase::sent:
-      return 0;
-  }
-  return 0;
-}
-
-// All ranks pass from one phase to the next with the same vote, so they are in the same step of it.
-// Nothing is decided while a rank is busy, also where another one has failed.
-void MemoryTier::take_vote(double sum) {
-  const std::optional<bool> vote = has_failed(sum);
-  if (phase_ == Phase::idle || !vote) return;
-  const Phase voted = std::exchange(phase_, Phase::idle);
-  const bool failed = *vote;
-  if (!std::exchange(sends_, false)) {
-    if (!failed) end_writing();
-    return;
-  }
-  // The step before has copies everywhere, so it stays, and the newest gives way to the next.
-  if (failed) slot_ = 1 - slot_;
-  if (failed || voted == Phase::sent) {
-    if (!failed) elsewhere_->confirm();
-    return;
-  }
-  sends_ = true;
-  start_sending();
-}
-
-/// All ranks have written theirs.
-void MemoryTier::end_writing() {
-  const int written = slot_;
-  newest_ = step_;
-  slot_ = 1 - slot_;
-  page_.set_memory_step(newest_);
-  // All ranks have the step, whatever its header is called on this one.
-  ignore_failure([&] { slots_.confirm(written); });
-  if (on_disk_ && on_disk_->due(step_)) on_disk_->start(slots_, written, header_of_step());
-  if (elsewhere_) prepare_sending();
-}
-
-void MemoryTier::prepare_sending() {
-  sends_ = true;
-  phase_ = Phase::prepared;
-  try {
-    elsewhere_->prepare();
-  } catch (const std::exception& error) {
-    fail(error.what());
-  }
-}
-
-void MemoryTier::start_sending() {
-  elsewhere_->start(slots_, 1 - slot_, to_text(header_of_step()));
-  phase_ = Phase::sending;
-}
-
-void MemoryTier::end_sending() {
-  if (!elsewhere_->poll()) return;
-  phase_ = Phase::sent;
-  try {
-    elsewhere_->finish();
-  } catch (const std::exception& error) {
-    fail(error.what());
-  }
+  warn_of_memory(context_, warned_, "the snapshot of", step_, why);
 }
 
 void MemoryTier::end(bool remove) {
-  if (phase_ == Phase::sending) {
-    elsewhere_->wait();
-    end_sending();  // their headers, without which they would not be found
-  }
-  if (on_disk_) on_disk_->end(remove);
+  for (CopyTier* copies : copies_) copies->end(remove);
   if (!remove) return;
   context_.host().world().barrier();  // no rank writes a header any more
   // Also where earlier jobs of this run have had theirs.
   std::vector<std::string> disks = agree_on_time_line(context_).disks();
-  if (on_disk_) disks.push_back(context_.options().checkpoint.save_local);
+  if (disk_) disks.push_back(context_.options().checkpoint.save_local);
   const auto remove_or_warn = [&](const auto& remove_there) {
     try {
       remove_there();
@@ -419,9 +323,6 @@ void MemoryTier::end(bool remove) {
     remove_or_warn([&] { store::remove_local_snapshots(disk, key_of_run(context_), host_name()); });
 }
 
-using store::SlotHeader;
-using store::Slots;
-
 bool MemoryTier::is_ours(const SlotHeader& header) const {
   const Host& host = context_.host();
   return header.rank == host.rank() && header.ranks == host.world().size() &&
@@ -430,44 +331,20 @@ bool MemoryTier::is_ours(const SlotHeader& header) const {
 }
 
 std::vector<SnapshotStep> MemoryTier::complete_steps(const store::TimeLine& line) {
-  const auto counts = [&](const SlotHeader& header) {
+  const auto is_mine = [&](const SlotHeader& header) {
     return is_ours(header) && line.has(header.step, header.job);
   };
   std::vector<std::string> mine{"form " + to_text(form_)};
-  const auto look = [&](FoundSlots& found, const Slots& slots, PieceAt place) {
-    found.look(slots, counts);
-    for (const auto& header : found.headers)
-      if (header)
-        mine.push_back(
-            fmt::format("own {} {} {}", static_cast<int>(place), header->step, header->job));
+  const auto add = [&](const std::vector<std::string>& lines) {
+    mine.insert(mine.end(), lines.begin(), lines.end());
   };
-  look(found_, slots_, PieceAt::memory);
-  if (on_disk_) look(on_disk_->found, on_disk_->slots(), PieceAt::disk);
-  if (elsewhere_)
-    for (std::string& copy : elsewhere_->found(line)) mine.push_back(std::move(copy));
-  note(gather_lists(context_.host(), mine));
+  add(found_.look(slots_, is_mine, PieceAt::memory));
+  for (CopyTier* copies : copies_) add(copies->find(line, is_mine));
+  const std::vector<std::vector<std::string>> found = gather_lists(context_.host(), mine);
+  places_ = PiecePlaces(static_cast<int>(found.size()));
+  FoundSlots::note(found, PieceAt::memory, places_);
+  for (CopyTier* copies : copies_) copies->note(found, places_);
   return places_.complete();
-}
-
-/// What all ranks have found. With partners, all may have lost their own pieces, as where they have
-/// changed places.
-void MemoryTier::note(const std::vector<std::vector<std::string>>& found) {
-  const int ranks = static_cast<int>(found.size());
-  places_ = PiecePlaces(ranks);
-  for (int rank = 0; rank < ranks; ++rank)
-    for (const std::string& line : found[static_cast<std::size_t>(rank)]) {
-      std::istringstream in(line);
-      std::string what;
-      int place = 0;
-      SnapshotStep step;
-      if (in >> what && what == "own" && in >> place >> step.step >> step.job)
-        places_.add(step, rank, static_cast<PieceAt>(place));
-    }
-  if (!elsewhere_) return;
-  elsewhere_->note(found);
-  for (const SnapshotStep& step : elsewhere_->steps())
-    for (int rank = 0; rank < ranks; ++rank)
-      if (elsewhere_->has(step, rank)) places_.add(step, rank, PieceAt::partner);
 }
 
 std::vector<int> MemoryTier::ranks_to_fetch(const SnapshotStep& step, PieceAt place) const {
@@ -478,12 +355,13 @@ std::vector<int> MemoryTier::ranks_to_fetch(const SnapshotStep& step, PieceAt pl
 
 LostPieces MemoryTier::fetch(const SnapshotStep& step) {
   LostPieces lost;
-  const std::vector<int> partners = ranks_to_fetch(step, PieceAt::partner),
-                         disks = ranks_to_fetch(step, PieceAt::disk);
-  if (partners.empty() && disks.empty()) return lost;
-  remove_slots_of_other_ranks();
-  if (!partners.empty()) fetch_from_partners(step, partners, lost);
-  if (!disks.empty()) fetch_from_disks(step, disks, lost);
+  bool first = true;
+  for (CopyTier* copies : copies_) {
+    const std::vector<int> ranks = ranks_to_fetch(step, copies->place());
+    if (ranks.empty()) continue;
+    if (std::exchange(first, false)) remove_slots_of_other_ranks();
+    fetch_from(*copies, step, ranks, lost);
+  }
   return lost;
 }
 
@@ -510,45 +388,25 @@ int MemoryTier::take_slot_for(const SnapshotStep& step) {
   return slot;
 }
 
-void MemoryTier::fetch_from_partners(const SnapshotStep& step, const std::vector<int>& ranks,
-                                     LostPieces& lost) {
-  const int me = context_.host().rank();
+/// Collective.
+void MemoryTier::fetch_from(CopyTier& tier, const SnapshotStep& step, const std::vector<int>& ranks,
+                            LostPieces& lost) {
+  const Host& host = context_.host();
+  const int me = host.rank();
   const bool mine = std::find(ranks.begin(), ranks.end(), me) != ranks.end();
   int slot = 0;
   if (mine) lost.collect(me, [&] { slot = take_slot_for(step); });
-  const std::string header = elsewhere_->fetch(step, ranks, slots_, slot, lost);
+  const std::string header = tier.fetch(step, ranks, slots_, slot, lost);
   if (mine)
     lost.collect(me, [&] {
       const SlotHeader arrived = store::parse_slot_header(header);
       slots_.finish(slot, arrived);
       found_[slot] = arrived;
     });
-  log_fetched(step, ranks, lost, "another node");
-}
-
-void MemoryTier::fetch_from_disks(const SnapshotStep& step, const std::vector<int>& ranks,
-                                  LostPieces& lost) {
-  const int me = context_.host().rank();
-  const bool mine = std::find(ranks.begin(), ranks.end(), me) != ranks.end();
-  if (mine)
-    lost.collect(me, [&] {
-      const int from = on_disk_->found.find(step), slot = take_slot_for(step);
-      on_disk_->slots().read(from, slots_.memory(slot), [this] { page_.progressed(); });
-      SlotHeader header = *on_disk_->found[from];
-      header.complete = false;
-      slots_.finish(slot, header);
-      found_[slot] = header;
-    });
-  log_fetched(step, ranks, lost, "--save-local " + context_.options().checkpoint.save_local);
-}
-
-/// Collective.
-void MemoryTier::log_fetched(const SnapshotStep& step, const std::vector<int>& ranks,
-                             const LostPieces& lost, const std::string& from) const {
-  const LostPieces all = lost.of_all(context_.host());
+  const LostPieces all = lost.of_all(host);
   const auto came = std::count_if(ranks.begin(), ranks.end(), [&](int r) { return !all.has(r); });
   context_.log().info(fmt::format("step {}: {} of {} ranks got their snapshot from {}", step.step,
-                                  came, context_.host().world().size(), from));
+                                  came, host.world().size(), tier.describe()));
 }
 
 bool MemoryTier::has_other_places(const SnapshotStep& step, const LostPieces& lost) {

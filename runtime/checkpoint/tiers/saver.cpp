@@ -1,5 +1,5 @@
 // The phases of a save, and its end on rank 0, the commit.
-#include "runtime/checkpoint/save.h"
+#include "runtime/checkpoint/tiers/saver.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,7 +9,9 @@
 
 #include "runtime/checkpoint/catalog.h"
 #include "runtime/checkpoint/storage_wait.h"
+#include "runtime/checkpoint/tensors.h"
 #include "runtime/comm/page_of.h"
+#include "runtime/core/seconds_since.h"
 #include "runtime/core/show_bytes.h"
 #include "runtime/store/file.h"
 
@@ -32,6 +34,7 @@ Saver::Saver(const Context& context, Parts parts)
       options_(context.options().checkpoint),
       page_(comm::page_of(context.host().mesh, no_page_)),
       run_(std::move(parts.run)),
+      head_of_(std::move(parts.head)),
       catalog_(std::move(parts.catalog)),
       lease_(std::move(parts.lease)),
       group_(std::move(parts.group)) {
@@ -81,7 +84,41 @@ void Saver::log_how_it_saves(Index image_bytes) const {
         options_.save_buffer));
 }
 
-void Saver::start(Index step, Manifest head) {
+TierNeed Saver::need(const Context& context, const FlatLayout& flat,
+                     const OptimizerOptions& optimizer) {
+  const CheckpointOptions& options = context.options().checkpoint;
+  if (options.save.empty()) return {};
+  const FileLayout layout =
+      lay_out(options, planned_pieces(flat, optimizer, context.mesh().rank() == 0));
+  return {Snapshot::buffer_bytes(layout.bytes, options.save_buffer), 0};
+}
+
+FileLayout Saver::lay_out(const CheckpointOptions& options, std::vector<Piece> pieces) {
+  try {
+    return lay_out_shard(std::move(pieces));
+  } catch (const Error& error) {
+    throw Error(str("--save ", options.save, ": ", error.what()));
+  }
+}
+
+bool Saver::due(Index step) const {
+  return asked_ || (options_.save_interval > 0 && step % options_.save_interval == 0);
+}
+
+double Saver::vote() const {
+  const double interval = options_.save_interval_seconds;
+  const bool asks = interval > 0 && group_->rank() == 0 && seconds_since(last_start_) >= interval;
+  return asks ? 1 : 0;
+}
+
+void Saver::start(const SavedState& state) {
+  last_start_ = Clock::now();
+  asked_ = false;
+  start_writing(state.progress.step, head_of_(state));
+  if (!options_.async_save) finish();
+}
+
+void Saver::start_writing(Index step, Manifest head) {
   const Clock::time_point called = Clock::now();
   wait_until_idle();
   if (step == last_committed_) return;  // this state is saved
@@ -232,6 +269,12 @@ void Saver::finish() {
     page_.heartbeat();
   committer_->wait();
   report_prune();
+}
+
+void Saver::finish_and_delete_older() {
+  finish();
+  delete_older();
+  finish();
 }
 
 // Saver on rank 0, once it knows the outcome of all files:

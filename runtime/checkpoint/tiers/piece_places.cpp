@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/memory/piece_places.h"
+#include "runtime/checkpoint/tiers/piece_places.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/memory/slot_transfer.h"
+#include "runtime/checkpoint/tiers/slot_transfer.h"
 
 #include <algorithm>
 #include <chrono>

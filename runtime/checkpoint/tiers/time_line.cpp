@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/memory/time_line.h"
+#include "runtime/checkpoint/tiers/time_line.h"
 
 #include <filesystem>
 #include <optional>

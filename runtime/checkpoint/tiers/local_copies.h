@@ -1,10 +1,7 @@
 // LocalCopies: of this rank's snapshots a copy on a disk of its node, so that the loss of the
 // node's memory, as by a reboot, costs little (--save-local). They are the same files as in memory,
 // in two slots as well. A thread writes them beside training, from the memory of the snapshot, and
-// rests between pieces (DiskPace). One at a time:
-//   writing   the snapshot in memory must not be overwritten
-//   written   or failed: this rank votes so
-// and the copy is complete when all ranks have voted. What a disk cannot take costs its copy only.
+// rests between pieces (DiskPace). What a disk cannot take costs its copy only.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +9,9 @@
 #include <optional>
 #include <string>
 
-#include "trireme/job/run.h"
-
-#include "runtime/checkpoint/memory/found_slots.h"
+#include "runtime/checkpoint/tiers/found_slots.h"
+#include "runtime/checkpoint/tiers/tier.h"
 #include "runtime/observe/status_page.h"
-#include "runtime/store/tiers/slots.h"
 #include "runtime/store/write/worker.h"
 
 namespace trireme::checkpoint {
@@ -32,14 +27,14 @@ struct DiskPace {
   }
 };
 
-class LocalCopies {
+class LocalCopies final : public CopyTier {
  public:
   /// Of `mine`, the slots of this rank in memory, which is on `node`; `key`: of the run. Makes the
   /// directory; where that fails there is a problem().
   LocalCopies(const Context& context, const std::string& key, const store::Slots& mine,
               const std::string& node);
   /// Gives up what is being written.
-  ~LocalCopies();
+  ~LocalCopies() override;
   LocalCopies(const LocalCopies&) = delete;
   LocalCopies& operator=(const LocalCopies&) = delete;
 
@@ -49,39 +44,39 @@ class LocalCopies {
   /// there are read.
   void make_none() { makes_ = false; }
   const store::Slots& slots() const { return slots_; }
-  /// What has been found here; filled by the caller.
-  FoundSlots found;
-
   /// What is found is forgotten, but `kept`. Training begins after step `start`.
   void open(const std::optional<SnapshotStep>& kept, Index start);
-  /// Whether the snapshot of `step` is to be copied. The same on every rank, as is all that decides
-  /// it: a step is due when it is the first one at or after a multiple of the interval.
-  bool due(Index step) const;
-  /// Starts to copy a complete snapshot in a slot of memory.
-  void start(const store::Slots& mine, int slot, const store::SlotHeader& header);
-  /// Whether the memory of that slot is still needed. The same on every rank.
-  bool needs(int slot) const { return phase_ != Phase::idle && source_ == slot; }
-  void poll();
-  /// Training has ended. What is being written is finished, without rests, or given up at the next
-  /// piece. Waits until nothing is being written.
-  void end(bool give_up);
-  double vote() const;
-  void take_vote(double sum);
-  /// The newest complete step; -1: none.
-  Index newest() const { return newest_; }
+
+  /// A step is due when it is the first one at or after a multiple of the interval.
+  bool due(Index step) const override;
+  void start(const store::Slots& memory, int slot, const store::SlotHeader& header) override;
+  bool needs(int slot) const override { return !is_idle() && source_ == slot; }
+  void poll() override;
+  /// What is not given up is finished without rests.
+  void end(bool give_up) override;
+  Index newest() const override { return newest_; }
+
+  PieceAt place() const override { return PieceAt::disk; }
+  std::string describe() const override;
+  std::vector<std::string> find(
+      const store::TimeLine& line,
+      const std::function<bool(const store::SlotHeader&)>& is_mine) override;
+  void note(const std::vector<std::vector<std::string>>& found, PiecePlaces& places) override;
+  std::string fetch(const SnapshotStep& step, const std::vector<int>& ranks,
+                    const store::Slots& memory, int slot, LostPieces& lost) override;
 
  private:
-  enum class Phase { idle, writing, written, failed };
   enum class Haste { none, finish, give_up };
   class Rests;
-  void warn(const std::string& why);
+  void complete() override;
+  void warn(const std::string& why) override;
 
   const Context& context_;
   observe::StatusPage no_page_;
   observe::StatusPage& page_;
   std::string problem_;
   store::Slots slots_;
-  Phase phase_ = Phase::idle;
+  FoundSlots found_;
   store::SlotHeader header_;  // of what is being written
   int source_ = 0, target_ = 0;
   Index last_ = 0, newest_ = -1;  // last_: the step of the last copy, be it complete or not

@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/memory/partner_copies.h"
+#include "runtime/checkpoint/tiers/partner_copies.h"
 
 #include <algorithm>
 #include <cstring>
@@ -45,13 +45,15 @@ std::vector<int> partners(const std::vector<std::string>& nodes) {
   return all;
 }
 
-PartnerCopies::PartnerCopies(const Context& context, const Slots& mine, const std::string& node)
+PartnerCopies::PartnerCopies(const Context& context, const Slots& mine, bool& warned,
+                             const std::string& node)
     : context_(context),
       page_(comm::page_of(context.host().mesh, no_page_)),
       directory_(mine.directory()),
       nodes_(gather_strings(context.host(), node)),
       partners_(partners(nodes_)),
-      transfer_(context.host().mesh.split(0, "snapshots")) {
+      transfer_(context.host().mesh.split(0, "snapshots")),
+      warned_(warned) {
   for (const std::string& bytes : gather_strings(context.host(), std::to_string(mine.bytes())))
     bytes_.push_back(std::stoll(bytes));
   for (std::size_t rank = 0; rank < partners_.size(); ++rank)
@@ -59,11 +61,22 @@ PartnerCopies::PartnerCopies(const Context& context, const Slots& mine, const st
       sources_.push_back({static_cast<int>(rank), copies_of(static_cast<int>(rank)), 0});
 }
 
+Index PartnerCopies::more_than_own(const Context& context, Index bytes, const std::string& node) {
+  const Host& host = context.host();
+  const std::vector<int> partner_of = partners(gather_strings(host, node));
+  const std::vector<std::string> all = gather_strings(host, std::to_string(bytes));
+  Index copies = 0;
+  for (std::size_t rank = 0; rank < partner_of.size(); ++rank)
+    if (partner_of[rank] == host.rank()) copies += std::stoll(all[rank]);
+  return copies - bytes;
+}
+
 Slots PartnerCopies::copies_of(int rank) const {
   return {directory_, rank, bytes_[static_cast<std::size_t>(rank)], Slots::Whose::copy};
 }
 
-std::vector<std::string> PartnerCopies::found(const store::TimeLine& line) const {
+std::vector<std::string> PartnerCopies::find(const store::TimeLine& line,
+                                             const std::function<bool(const SlotHeader&)>&) {
   const auto me = static_cast<std::size_t>(context_.host().rank());
   if (std::find(nodes_.begin(), nodes_.end(), nodes_[me]) - nodes_.begin() !=
       static_cast<std::ptrdiff_t>(me))
@@ -81,7 +94,7 @@ std::vector<std::string> PartnerCopies::found(const store::TimeLine& line) const
   return all;
 }
 
-void PartnerCopies::note(const std::vector<std::vector<std::string>>& found) {
+void PartnerCopies::note(const std::vector<std::vector<std::string>>& found, PiecePlaces& places) {
   const std::string prefix = "form ";
   std::vector<std::string> forms(found.size());
   for (std::size_t rank = 0; rank < found.size(); ++rank)
@@ -97,28 +110,18 @@ void PartnerCopies::note(const std::vector<std::vector<std::string>>& found) {
       SnapshotStep step;
       if (!(in >> what) || what != "copy") continue;
       in >> rank >> slot >> form >> step.step >> step.job;
-      if (form == forms.at(rank))
-        places_[step].emplace(static_cast<int>(rank), Place{static_cast<int>(holder), slot});
+      if (form != forms.at(rank)) continue;
+      places_[step].emplace(static_cast<int>(rank), Place{static_cast<int>(holder), slot});
+      places.add(step, static_cast<int>(rank), PieceAt::partner);
     }
 }
 
-std::vector<SnapshotStep> PartnerCopies::steps() const {
-  std::vector<SnapshotStep> all;
-  for (const auto& [step, places] : places_) all.push_back(step);
-  return all;
-}
-
-bool PartnerCopies::has(const SnapshotStep& step, int rank) const {
-  const auto places = places_.find(step);
-  return places != places_.end() && places->second.count(rank) > 0;
-}
-
-std::string PartnerCopies::fetch(const SnapshotStep& step, const std::vector<int>& lacking,
-                                 const Slots& mine, int slot, LostPieces& lost) {
+std::string PartnerCopies::fetch(const SnapshotStep& step, const std::vector<int>& ranks,
+                                 const Slots& memory, int slot, LostPieces& lost) {
   const int me = context_.host().rank();
   std::vector<Slots> read;  // whose memory is sent
   std::vector<SlotEnd> held, sends, receives;
-  for (const int rank : lacking) {
+  for (const int rank : ranks) {
     const Place place = places_.at(step).at(rank);
     if (place.holder == me)
       lost.collect(rank, [&] {
@@ -138,23 +141,22 @@ std::string PartnerCopies::fetch(const SnapshotStep& step, const std::vector<int
       sends.push_back(std::move(copy));
       continue;
     }
-    std::memcpy(mine.memory(slot), copy.data, static_cast<std::size_t>(copy.bytes));
+    std::memcpy(memory.memory(slot), copy.data, static_cast<std::size_t>(copy.bytes));
     here = std::move(copy.header);
   }
-  const bool comes = std::find(lacking.begin(), lacking.end(), me) != lacking.end();
+  const bool comes = std::find(ranks.begin(), ranks.end(), me) != ranks.end();
   if (comes && here.empty() && !lost.has(me))
-    receives.push_back({places_.at(step).at(me).holder, mine.memory(slot), mine.bytes()});
+    receives.push_back({places_.at(step).at(me).holder, memory.memory(slot), memory.bytes()});
   transfer_.start(std::move(sends), std::move(receives), context_.host().stream);
   wait();
   return transfer_.received().empty() ? here : transfer_.received().front().header;
 }
 
-void PartnerCopies::open(const SnapshotStep* kept) {
+void PartnerCopies::open(const std::optional<SnapshotStep>& kept) {
   for (Source& source : sources_) {
     for (int slot = 0; slot < Slots::count; ++slot) {
       const auto header = source.slots.header(slot);
-      const bool keeps =
-          header && kept != nullptr && SnapshotStep{header->step, header->job} == *kept;
+      const bool keeps = header && kept && SnapshotStep{header->step, header->job} == *kept;
       if (keeps)
         source.next = 1 - slot;
       else
@@ -173,23 +175,34 @@ std::vector<int> PartnerCopies::sources_of_node() const {
   return all;
 }
 
-void PartnerCopies::prepare() const {
-  for (const Source& source : sources_) source.slots.begin(source.next);
+void PartnerCopies::start(const Slots& memory, int slot, const SlotHeader& header) {
+  memory_ = memory.memory(slot);
+  header_ = header;
+  sent_ = false;
+  enter(Phase::done, [&] {  // gives up the older copies
+    for (const Source& source : sources_) source.slots.begin(source.next);
+  });
 }
 
-void PartnerCopies::start(const Slots& mine, int slot, const std::string& header) {
+/// All have done that.
+void PartnerCopies::send() {
+  const auto me = static_cast<std::size_t>(context_.host().rank());
   std::vector<SlotEnd> sends, receives;
-  if (!partners_.empty())
-    sends.push_back({partners_[static_cast<std::size_t>(context_.host().rank())], mine.memory(slot),
-                     mine.bytes(), header});
+  if (!partners_.empty()) sends.push_back({partners_[me], memory_, bytes_[me], to_text(header_)});
   for (const Source& source : sources_)
     receives.push_back({source.rank, source.slots.memory(source.next), source.slots.bytes()});
   transfer_.start(std::move(sends), std::move(receives), context_.host().stream);
+  enter(Phase::busy);
 }
 
-void PartnerCopies::wait() { transfer_.wait(context_.host().stream, page_); }
+void PartnerCopies::poll() {
+  if (!is_busy() || !transfer_.poll(context_.host().stream)) return;
+  sent_ = true;
+  enter(Phase::done, [&] { write_headers(); });
+}
 
-void PartnerCopies::finish() {
+/// Throws: Error, after it has written all it could.
+void PartnerCopies::write_headers() {
   Problems problems;
   for (std::size_t i = 0; i < sources_.size(); ++i)
     problems.collect([&] {
@@ -199,14 +212,24 @@ void PartnerCopies::finish() {
   require(problems.empty(), problems.empty() ? "" : problems.all().front());
 }
 
-void PartnerCopies::confirm() {
+// Copies of a step that is not complete are the first to be overwritten.
+void PartnerCopies::complete() {
+  if (!sent_) return send();
   for (Source& source : sources_) {
-    try {
-      source.slots.confirm(source.next);
-    } catch (const Error&) {  // all ranks have the step, whatever its header is called on this one
-    }
+    ignore_failure([&] { source.slots.confirm(source.next); });
     source.next = 1 - source.next;
   }
+  newest_ = header_.step;
+}
+
+void PartnerCopies::end(bool) {
+  if (!is_busy()) return;
+  wait();
+  poll();  // writes the headers, without which they would not be found
+}
+
+void PartnerCopies::warn(const std::string& why) {
+  warn_of_memory(context_, warned_, "a copy of the snapshot of", header_.step, why);
 }
 
 }  // namespace trireme::checkpoint

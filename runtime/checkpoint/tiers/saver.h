@@ -1,20 +1,26 @@
-// Saver: the saves of one rank, one at a time, and on rank 0 their commit. A save advances only in
-// poll():
+// Saver: the saves of one rank in --save, one at a time, and on rank 0 their commit. Ranks agree on
+// each by messages of its own, so their votes only say whether --save-interval-seconds have passed.
+// A save advances only in poll():
 //   writing     this rank's files are copied and written by their workers
 //   gathering   rank 0: receives the reports of the other ranks
 //   committing  rank 0: a worker writes the manifest and renames the directory, or removes a failed
 //               save
 //   waiting     for the outcome from rank 0; non-blocking, like every state
 // Nothing is allocated between these transitions.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "trireme/job/run.h"
 
+#include "runtime/checkpoint/checkpointer.h"
+#include "runtime/checkpoint/tiers/tier.h"
 #include "runtime/observe/status_page.h"
 #include "runtime/store/lease/lease.h"
 #include "runtime/store/steps.h"
@@ -22,7 +28,7 @@
 
 namespace trireme::checkpoint {
 
-class Saver {
+class Saver final : public Tier {
  public:
   struct Parts {
     std::string run;                      // id of this job
@@ -30,25 +36,37 @@ class Saver {
     Manifest catalog;                     // rank 0: of all shards
     std::unique_ptr<Lease> lease;         // rank 0
     std::unique_ptr<Communicator> group;  // of all ranks, used for nothing else
+    /// Sets the scalars that are saved. Returns on rank 0 a manifest with everything but files and
+    /// tensors.
+    std::function<Manifest(const SavedState&)> head;
   };
+  static TierNeed need(const Context& context, const FlatLayout& flat,
+                       const OptimizerOptions& optimizer);
+  /// Throws: Error when what a rank saves is too large for a file.
+  static FileLayout lay_out(const CheckpointOptions& options, std::vector<Piece> pieces);
   /// Collective. Takes all memory of a save.
   Saver(const Context& context, Parts parts);
 
-  /// Collective. `head` is used on rank 0: a manifest with everything but files and tensors. Waits
-  /// for the previous save; does nothing when that was of this step.
-  void start(Index step, Manifest head);
-  bool idle() const { return phase_ == Phase::idle; }
-  void poll();
-  /// Call before parameters or optimizer state change. Afterwards what is being saved is copied, or
-  /// the device's stream waits for the copy.
-  void before_update();
+  /// Whether a save is due by --save-interval, or by what ranks have voted since the last one.
+  bool due(Index step) const;
+  /// Collective. Waits for the previous save; does nothing when that was of this step. Without
+  /// --async-save it returns when the save has ended.
+  void start(const SavedState& state);
+  void poll() override;
+  /// Afterwards what is being saved is copied, or the device's stream waits for the copy.
+  void before_update() override;
+  double vote() const override;
+  void settle(double sum) override { asked_ = asked_ || sum > 0; }
+  Index newest() const override { return last_committed_; }
   /// Collective. Returns when no save is in progress and nothing is being deleted.
   void finish();
+  /// Collective. The same, when older steps are deleted according to --keep-last as well.
+  void finish_and_delete_older();
 
+  /// Saves that failed since the last one that succeeded.
   Index failures() const { return failures_; }
   /// On rank 0, when idle: the failure of the last save.
   const std::string& last_error() const { return commit_error_; }
-  Index last_committed() const { return last_committed_; }
   /// Sets the step that training starts with. delete_older() then deletes what a job that was
   /// killed after its commit did not.
   void resumed_from(Index step);
@@ -78,6 +96,8 @@ class Saver {
   static constexpr Index header_bytes = 512;
   static_assert(sizeof(ShardReport) <= header_bytes);
 
+  bool idle() const { return phase_ == Phase::idle; }
+  void start_writing(Index step, Manifest head);
   void add_output(const std::string& name, std::unique_ptr<Snapshot> snapshot);
   std::unique_ptr<Snapshot> shard_snapshot(FileLayout layout);
   void start_outputs(const std::string& directory);
@@ -104,6 +124,7 @@ class Saver {
   observe::StatusPage no_page_;
   observe::StatusPage& page_;
   std::string run_;
+  std::function<Manifest(const SavedState&)> head_of_;
   Manifest catalog_, head_;
   std::unique_ptr<Lease> lease_;
   /// On a GPU: copies to the host beside training. Null where the pieces are in host memory.
@@ -117,7 +138,8 @@ class Saver {
 
   Phase phase_ = Phase::idle;
   Index step_ = 0;
-  Clock::time_point began_, durable_before_, durable_;
+  Clock::time_point last_start_ = Clock::now(), began_, durable_before_, durable_;
+  bool asked_ = false;  // by votes
   double stall_ms_ = 0;
   std::string failure_;  // of this rank, before its worker had anything to do
   Ticket reports_ticket_, outcome_ticket_;

@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/memory/local_copies.h"
+#include "runtime/checkpoint/tiers/local_copies.h"
 
 #include <chrono>
 #include <ctime>
@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "runtime/checkpoint/memory/votes.h"
 #include "runtime/checkpoint/storage_wait.h"
 #include "runtime/comm/page_of.h"
 #include "runtime/core/process/private_directory.h"
@@ -17,6 +16,7 @@
 
 namespace trireme::checkpoint {
 
+using store::SlotHeader;
 using store::Slots;
 
 namespace {
@@ -79,7 +79,7 @@ LocalCopies::LocalCopies(const Context& context, const std::string& key, const S
 LocalCopies::~LocalCopies() { haste_ = Haste::give_up; }
 
 void LocalCopies::open(const std::optional<SnapshotStep>& kept, Index start) {
-  const int slot = kept ? found.find(*kept) : -1;
+  const int slot = kept ? found_.find(*kept) : -1;
   last_ = start;
   newest_ = slot < 0 ? -1 : kept->step;
   target_ = slot < 0 ? 0 : 1 - slot;
@@ -88,7 +88,7 @@ void LocalCopies::open(const std::optional<SnapshotStep>& kept, Index start) {
   try {
     for (int each = 0; each < Slots::count; ++each)
       if (each != slot) slots_.begin(each);
-    if (slot >= 0 && !found[slot]->complete) slots_.confirm(slot);
+    if (slot >= 0 && !found_[slot]->complete) slots_.confirm(slot);
   } catch (const Error& error) {
     warn(error.what());
   }
@@ -96,65 +96,72 @@ void LocalCopies::open(const std::optional<SnapshotStep>& kept, Index start) {
 
 bool LocalCopies::due(Index step) const {
   const Index interval = interval_of(context_.options().checkpoint);
-  return makes_ && phase_ == Phase::idle && step / interval > last_ / interval;
+  return makes_ && is_idle() && step / interval > last_ / interval;
 }
 
-void LocalCopies::start(const Slots& mine, int slot, const store::SlotHeader& header) {
+void LocalCopies::start(const Slots& memory, int slot, const SlotHeader& header) {
   last_ = header.step;
   source_ = slot;
   header_ = header;
-  phase_ = Phase::failed;
-  try {
-    worker_.start([this, memory = mine.memory(slot)] {
+  enter(Phase::busy, [&] {
+    worker_.start([this, from = memory.memory(slot)] {
       Rests rests(haste_);
-      slots_.write(target_, memory, header_, [&] { rests.rest(); });
+      slots_.write(target_, from, header_, [&] { rests.rest(); });
     });
-    phase_ = Phase::writing;
-  } catch (const std::exception& error) {
-    warn(error.what());
-  }
+  });
 }
 
 void LocalCopies::poll() {
-  if (phase_ != Phase::writing || !worker_.finished()) return;
-  try {
+  if (!is_busy() || !worker_.finished()) return;
+  enter(Phase::done, [&] {
     worker_.wait();
-    phase_ = Phase::written;
     warned_ = false;
-  } catch (const std::exception& error) {
-    phase_ = Phase::failed;
-    warn(error.what());
-  }
+  });
 }
 
 void LocalCopies::end(bool give_up) {
   haste_ = give_up ? Haste::give_up : Haste::finish;
   warned_ = warned_ || give_up;  // what is given up is no failure
-  if (phase_ != Phase::writing) return;
+  if (!is_busy()) return;
   const StorageWait shown(page_);  // a slow disk is no hang of this rank
-  while (phase_ == Phase::writing) {
+  while (is_busy()) {
     page_.heartbeat();
     poll();
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
 }
 
-double LocalCopies::vote() const {
-  return phase_ == Phase::writing ? busy_vote : phase_ == Phase::failed ? failed_vote : 0;
-}
-
-void LocalCopies::take_vote(double sum) {
-  const std::optional<bool> failed = has_failed(sum);
-  if (phase_ == Phase::idle || !failed) return;
-  phase_ = Phase::idle;
-  if (*failed) return;
-  try {
-    slots_.confirm(target_);
-  } catch (const Error&) {  // all ranks have the step, whatever its header is called on this one
-  }
+void LocalCopies::complete() {
+  ignore_failure([&] { slots_.confirm(target_); });
   newest_ = header_.step;
   target_ = 1 - target_;
   page_.set_local_step(newest_);
+}
+
+std::string LocalCopies::describe() const {
+  return "--save-local " + context_.options().checkpoint.save_local;
+}
+
+std::vector<std::string> LocalCopies::find(const store::TimeLine&,
+                                           const std::function<bool(const SlotHeader&)>& is_mine) {
+  return found_.look(slots_, is_mine, place());
+}
+
+void LocalCopies::note(const std::vector<std::vector<std::string>>& found, PiecePlaces& places) {
+  FoundSlots::note(found, place(), places);
+}
+
+std::string LocalCopies::fetch(const SnapshotStep& step, const std::vector<int>& ranks,
+                               const Slots& memory, int slot, LostPieces& lost) {
+  const int me = context_.host().rank();
+  std::string header;
+  if (std::find(ranks.begin(), ranks.end(), me) == ranks.end()) return header;
+  lost.collect(me, [&] {
+    const int from = found_.find(step);
+    slots_.read(from, memory.memory(slot), [this] { page_.progressed(); });
+    header = to_text(*found_[from]);
+  });
+  return header;
 }
 
 void LocalCopies::warn(const std::string& why) {

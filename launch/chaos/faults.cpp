@@ -12,7 +12,6 @@
 
 #include "trireme/core/error.h"
 
-#include "launch/supervisor/machine/new_token.h"
 #include "runtime/core/require_call.h"
 #include "runtime/observe/page_mapping.h"
 #include "runtime/observe/page_reader.h"

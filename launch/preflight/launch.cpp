@@ -15,7 +15,7 @@
 #include "launch/preflight/mark.h"
 #include "launch/program_of_trireme.h"
 #include "launch/supervisor/decide/command_words.h"
-#include "launch/supervisor/machine/output_log.h"
+#include "launch/supervisor/machine/output.h"
 #include "runtime/core/process/run_program.h"
 #include "runtime/core/text/one_line.h"
 #include "runtime/store/write/temporary_directory.h"

@@ -9,7 +9,7 @@
 
 #include "trireme/core/error.h"
 
-#include "launch/supervisor/machine/open_mpi_boxes.h"
+#include "launch/supervisor/machine/output.h"
 #include "runtime/core/json/json.h"
 #include "runtime/core/text/one_line.h"
 #include "runtime/options/config_file.h"

@@ -46,10 +46,10 @@ const std::map<std::string, std::string>& makers_of_files() {
       {"runtime/store/write/snapshot.cpp", "files of steps"},
       {"runtime/train/numerics/replica_checks.cpp", "RUN/replicas.jsonl"},
       {"runtime/observe/gpu_health/health_report.cpp", "RUN/supervisor"},
-      {"launch/supervisor/machine/core_files.cpp", "RUN/supervisor"},
+      {"launch/supervisor/machine/post_mortem.cpp", "RUN/supervisor"},
       {"launch/chaos/faults.cpp", "RUN/supervisor"},
-      {"launch/supervisor/machine/machine_attempt.cpp", "RUN/supervisor"},
-      {"launch/supervisor/machine/output_log.cpp", "RUN/supervisor"},
+      {"launch/supervisor/machine/machine.cpp", "RUN/supervisor"},
+      {"launch/supervisor/machine/output.cpp", "RUN/supervisor"},
       {"launch/supervisor/machine/run_directory.cpp", "RUN/supervisor"},
       {"launch/supervisor/records/ledger.cpp", "RUN/supervisor"},
       // In private directories, or in those that a process has just made.

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "launch/chaos/signs.h"
-#include "launch/supervisor/machine/output_log.h"
+#include "launch/supervisor/machine/output.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch_directory.h"
 

@@ -1,6 +1,4 @@
 // Core files: those of a run are kept with its attempts, others stay where they are.
-#include "launch/supervisor/machine/core_files.h"
-
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -9,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launch/supervisor/machine/post_mortem.h"
 #include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"
 

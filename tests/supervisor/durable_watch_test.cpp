@@ -1,6 +1,4 @@
 // The newest durable step, as the supervisor follows it.
-#include "launch/supervisor/machine/durable_watch.h"
-
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -8,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "launch/supervisor/machine/progress.h"
 #include "launch/supervisor/machine/run_directory.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/support/toy_checkpoint.h"

@@ -1,6 +1,4 @@
 // Hosts that a scheduler gives: the nodes of a Slurm job, the workers of an MPIJob.
-#include "launch/supervisor/machine/hosts_of_scheduler.h"
-
 #include <map>
 
 #include <gmock/gmock.h>
@@ -8,6 +6,7 @@
 
 #include "trireme/core/error.h"
 
+#include "launch/supervisor/machine/scheduler.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch_directory.h"
 

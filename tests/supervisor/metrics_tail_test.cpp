@@ -1,12 +1,11 @@
 // Steps are read while a job writes them, cuts them off and writes them again.
-#include "launch/supervisor/machine/metrics_tail.h"
-
 #include <filesystem>
 #include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launch/supervisor/machine/progress.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme::supervisor::test {

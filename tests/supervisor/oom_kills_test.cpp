@@ -1,6 +1,4 @@
 // What the kernel says of processes that it ended for lack of memory, in files like its own.
-#include "launch/supervisor/machine/oom_kills.h"
-
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -8,6 +6,7 @@
 
 #include "trireme/core/error.h"
 
+#include "launch/supervisor/machine/post_mortem.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme::supervisor::test {

@@ -1,10 +1,10 @@
 // The supervisor shows what a job prints, without the boxes of mpirun whose meaning it says itself.
-#include "launch/supervisor/machine/open_mpi_boxes.h"
-
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "launch/supervisor/machine/output.h"
 
 namespace trireme::supervisor::test {
 namespace {

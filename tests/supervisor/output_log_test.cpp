@@ -1,11 +1,10 @@
 // What an attempt prints is kept within bounds, and read for what it says of the end.
-#include "launch/supervisor/machine/output_log.h"
-
 #include <csignal>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launch/supervisor/machine/output.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme::supervisor::test {

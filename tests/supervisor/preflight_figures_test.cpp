@@ -1,10 +1,9 @@
 // Figures of the newest preflight of each host.
-#include "launch/supervisor/machine/preflight_figures.h"
-
 #include <filesystem>
 
 #include <gtest/gtest.h>
 
+#include "launch/supervisor/machine/host_preflight.h"
 #include "runtime/store/write/unfinished.h"
 #include "tests/support/scratch_directory.h"
 

@@ -1,6 +1,4 @@
 // Hosts that do not answer, where mpirun has named none.
-#include "launch/supervisor/machine/reach.h"
-
 #include <filesystem>
 #include <string>
 
@@ -8,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include "launch/supervisor/machine/scheduler.h"
 #include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"
 

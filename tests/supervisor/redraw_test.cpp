@@ -1,7 +1,7 @@
 // Text on a terminal that is shown anew in its own place.
-#include "launch/supervisor/machine/redraw.h"
-
 #include <gtest/gtest.h>
+
+#include "launch/supervisor/machine/terminal.h"
 
 namespace trireme::supervisor::test {
 namespace {

@@ -1,7 +1,7 @@
 // Which exit codes Slurm takes for a wish to be queued again.
-#include "launch/supervisor/machine/requeue.h"
-
 #include <gtest/gtest.h>
+
+#include "launch/supervisor/machine/scheduler.h"
 
 namespace trireme::supervisor::test {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "trireme/core/error.h"
 
-#include "launch/supervisor/machine/metrics_tail.h"
+#include "launch/supervisor/machine/progress.h"
 #include "launch/supervisor/machine/run_directory.h"
 #include "tests/support/find_processes.h"
 #include "tests/support/process.h"

@@ -13,7 +13,7 @@
 #include "launch/supervisor/commands/commands.h"
 #include "launch/supervisor/decide/supervisor.h"
 #include "launch/supervisor/machine/machine.h"
-#include "launch/supervisor/machine/requeue.h"
+#include "launch/supervisor/machine/scheduler.h"
 #include "runtime/core/process/child.h"
 #include "runtime/core/process/host_name.h"
 #include "runtime/core/text/line_clock.h"

@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 
 #include "launch/supervisor/commands/commands.h"
-#include "launch/supervisor/machine/clock.h"
-#include "launch/supervisor/machine/metrics_tail.h"
+#include "launch/supervisor/machine/progress.h"
 #include "launch/supervisor/machine/rank_watch.h"
-#include "launch/supervisor/machine/redraw.h"
 #include "launch/supervisor/machine/run_directory.h"
+#include "launch/supervisor/machine/terminal.h"
+#include "launch/supervisor/records/ledger.h"
 #include "runtime/core/text/one_line.h"
 #include "runtime/observe/page_reader.h"
 #include "runtime/store/file.h"

@@ -10,13 +10,12 @@
 
 #include "launch/supervisor/decide/command_words.h"
 #include "launch/supervisor/decide/launcher.h"
-#include "launch/supervisor/machine/durable_watch.h"
-#include "launch/supervisor/machine/hosts_of_scheduler.h"
-#include "launch/supervisor/machine/metrics_tail.h"
-#include "launch/supervisor/machine/oom_kills.h"
-#include "launch/supervisor/machine/output_log.h"
+#include "launch/supervisor/machine/output.h"
+#include "launch/supervisor/machine/post_mortem.h"
+#include "launch/supervisor/machine/progress.h"
 #include "launch/supervisor/machine/rank_watch.h"
 #include "launch/supervisor/machine/run_directory.h"
+#include "launch/supervisor/machine/scheduler.h"
 #include "launch/supervisor/machine/terminal.h"
 #include "runtime/core/process/child.h"
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <set>
 #include <sstream>
@@ -17,10 +18,10 @@
 
 #include "trireme/core/error.h"
 
-#include "launch/supervisor/machine/clock.h"
-#include "launch/supervisor/machine/new_token.h"
+#include "launch/supervisor/machine/run_directory.h"
 #include "runtime/core/process/private_directory.h"
 #include "runtime/core/require_call.h"
+#include "runtime/core/seconds_since.h"
 #include "runtime/observe/page_mapping.h"
 #include "runtime/observe/remote/page_copy.h"
 #include "runtime/observe/status_page.h"
@@ -111,7 +112,7 @@ struct PageCollector::Agent {
   explicit Agent(int socket) : connection(socket), other_machine(other_machine_of(socket)) {}
   observe::PageConnection connection;
   const std::optional<std::string> other_machine;  // its address
-  Clock::time_point heard = Clock::now();
+  std::chrono::steady_clock::time_point heard = std::chrono::steady_clock::now();
   bool known = false;  // has said the token
   bool gone = false;
   int answered = 0;  // the newest request that it has answered
@@ -202,7 +203,7 @@ bool PageCollector::take(Agent& agent, const ReceivedMessage& message) {
         message.kind == PageMessage::hello && observe::same_secret(message.body, address_.token);
     return agent.known;
   }
-  agent.heard = Clock::now();
+  agent.heard = std::chrono::steady_clock::now();
   switch (message.kind) {
     case PageMessage::page:
       return take_page(agent, message);
@@ -269,7 +270,7 @@ void PageCollector::ask(double silent_s) {
     return agent->known && !agent->gone && agent->answered < asked_ &&
            seconds_since(agent->heard) < silent_s;
   };
-  const auto began = Clock::now();
+  const auto began = std::chrono::steady_clock::now();
   while (std::any_of(agents_.begin(), agents_.end(), waits) &&
          seconds_since(began) < longest_answer_s) {
     constexpr int pause_ms = 5;
@@ -310,7 +311,7 @@ observe::NamedStack PageCollector::stack_of(int rank, double seconds) {
   agent.stack.reset();
   if (!agent.gone && !agent.connection.send(PageMessage::ask_stack, rank, "", false)) agent.end();
   if (agent.gone) return {{}, "its machine does not answer"};
-  const auto began = Clock::now();
+  const auto began = std::chrono::steady_clock::now();
   while (!(agent.stack && agent.stack->rank == rank)) {
     if (agent.gone || seconds_since(began) > seconds) return {{}, "its machine does not answer"};
     ::poll(nullptr, 0, 5);

@@ -1,13 +1,15 @@
 #include "launch/supervisor/machine/rank_watch.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "trireme/core/error.h"
 
-#include "launch/supervisor/machine/clock.h"
+#include "launch/supervisor/records/ledger.h"
+#include "runtime/core/seconds_since.h"
 #include "runtime/observe/hang/verdict_text.h"
 #include "runtime/observe/stack/stack_capture.h"
 #include "runtime/observe/stragglers.h"
@@ -185,7 +187,7 @@ std::optional<Hang> RankWatch::look(double now_s) {
 Json RankWatch::stacks(const observe::Verdict& verdict) {
   constexpr std::size_t most = 8;
   constexpr double answer_s = 2, all_s = 4;
-  const auto began = Clock::now();
+  const auto began = std::chrono::steady_clock::now();
   const auto left_s = [&](double longest_s) {
     return std::clamp(all_s - seconds_since(began), 0.1, longest_s);
   };

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <random>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,7 +18,7 @@
 #include "trireme/core/version.h"
 #include "trireme/options/problems.h"
 
-#include "launch/supervisor/machine/metrics_tail.h"
+#include "launch/supervisor/machine/progress.h"
 #include "runtime/core/files/plain_file.h"
 #include "runtime/core/output/output_file.h"
 #include "runtime/core/process/private_directory.h"
@@ -318,6 +319,13 @@ void remove_private_directories(const std::string& key) {
       std::error_code ignored;
       fs::remove_all(directory, ignored);
     }
+}
+
+std::string new_token() {
+  std::random_device random;
+  std::string token;
+  for (int i = 0; i < 4; ++i) token += fmt::format("{:08x}", random());
+  return token;
 }
 
 std::vector<Index> JobFiles::durable_steps() const {

@@ -104,6 +104,9 @@ PrivateDirectories make_private_directories(const std::string& key, Index attemp
 /// Returns those of an attempt that runs on this machine; paths of none where none does.
 PrivateDirectories find_private_directories(const Paths& paths, const std::string& key,
                                             Index attempt);
+/// Returns a secret by which a process shows that it may ask for something: 32 hexadecimal digits,
+/// from the random numbers of the kernel.
+std::string new_token();
 /// Removes those of all attempts of the run.
 void remove_private_directories(const std::string& key);
 

@@ -1,5 +1,6 @@
 #include "launch/supervisor/machine/terminal.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -9,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include <fmt/format.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -111,5 +113,28 @@ void Terminal::show(std::string_view output) {
   if (!output.empty()) state_->add(state_->output, std::string(output));
 }
 void Terminal::say(const std::string& line) { state_->add(state_->errors, state_->line_of(line)); }
+
+namespace {
+
+/// Characters of UTF-8.
+int width_of(std::string_view line) {
+  return static_cast<int>(std::count_if(line.begin(), line.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
+}
+
+}  // namespace
+
+std::string back_over(std::string_view shown, TerminalSize size) {
+  int rows = 0;
+  while (!shown.empty()) {
+    const std::size_t end = std::min(shown.find('\n'), shown.size());
+    rows += std::max(1, (width_of(shown.substr(0, end)) + size.columns - 1) / size.columns);
+    shown.remove_prefix(std::min(end + 1, shown.size()));
+  }
+  if (rows == 0) return "";
+  // The first of more rows than there are have gone up and away.
+  return rows < size.rows ? fmt::format("\r\033[{}A\033[J", rows) : "\033[H\033[J";
+}
 
 }  // namespace trireme::supervisor

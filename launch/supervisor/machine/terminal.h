@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/core/process/terminal.h"
+
 namespace trireme::supervisor {
 
 class Terminal {
@@ -32,5 +34,11 @@ class Terminal {
   std::shared_ptr<State>
       state_;  // of the thread as well, which may wait for its reader without an end
 };
+
+// A block of text that is shown again and again: on a terminal in its own place.
+
+/// Returns what takes the cursor to the beginning of `shown`, which was printed last, and clears
+/// the screen from there on.
+std::string back_over(std::string_view shown, TerminalSize size);
 
 }  // namespace trireme::supervisor

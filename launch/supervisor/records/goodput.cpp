@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "trireme/core/error.h"
 
-#include "launch/supervisor/records/recovered_steps.h"
+#include "runtime/core/text/line_clock.h"
 
 namespace trireme::supervisor {
 namespace {
@@ -265,6 +266,77 @@ Json to_json(const Goodput& g, const Price& price) {
     all.emplace_back("lost_cost", hours_for(g, price).lost * price.amount);
   }
   return all;
+}
+
+namespace {
+
+std::string when(Index seconds) {
+  const auto time = static_cast<std::time_t>(seconds);
+  return day_of(time) + " " + time_of_day(time);
+}
+
+std::string to_text(const AttemptLine& line) {
+  std::string text = fmt::format("{}  attempt {:<4} {:<15}", when(line.at), line.attempt,
+                                 line.cause            ? name(*line.cause)
+                                 : line.reason.empty() ? "runs"
+                                                       : "no end");
+  if (line.cause && is_failure(*line.cause))
+    text += fmt::format(" lost {} step{}, {:.1f} s", line.lost_steps,
+                        line.lost_steps == 1 ? "" : "s", line.lost_s);
+  if (!line.reason.empty()) text += "  " + line.reason;
+  return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
+}
+
+}  // namespace
+
+std::string to_text(const std::vector<AttemptLine>& lines, std::size_t most) {
+  std::string text;
+  const std::size_t shown = std::min(most, lines.size());
+  std::set<Cause> causes;
+  for (std::size_t i = 0; i < shown; ++i) {
+    const AttemptLine& line = lines[lines.size() - 1 - i];
+    text += to_text(line);
+    if (line.cause) causes.insert(*line.cause);
+  }
+  if (shown < lines.size())
+    text += fmt::format("{} earlier attempts: --json lists them\n", lines.size() - shown);
+  for (const Cause cause : causes)
+    if (const std::string remedy = remedy_for(cause); !remedy.empty())
+      text += fmt::format("to do after {}: {}\n", name(cause), remedy);
+  return text;
+}
+
+Json to_json(const std::vector<AttemptLine>& lines) {
+  Json::Array all;
+  for (const AttemptLine& line : lines)
+    all.emplace_back(Json::Object{{"attempt", line.attempt},
+                                  {"at", date_text(line.at)},
+                                  {"cause", line.cause ? Json(name(*line.cause)) : Json()},
+                                  {"reason", line.reason},
+                                  {"lost_steps", line.lost_steps},
+                                  {"lost_s", line.lost_s}});
+  return all;
+}
+
+RecoveredSteps recovered_steps(const History& history, std::size_t attempt) {
+  const AttemptEnded& ended = *history.attempts[attempt].ended;
+  const Index began = std::max(history.attempts[attempt].began.resumed, ended.first_step - 1);
+  const Index safe = std::max(ended.durable, began);
+  Index next = -1, least = ended.last_step;
+  for (std::size_t i = attempt + 1; i < history.attempts.size(); ++i) {
+    const Index start = history.attempts[i].started.step;
+    if (start < 0) continue;
+    if (next < 0) next = start;
+    least = std::min(least, start);
+  }
+  RecoveredSteps found;
+  found.lost_steps = std::max<Index>(0, ended.last_step - (next < 0 ? safe : next));
+  const Index open = ended.last_step - safe;
+  // Steps of an attempt count as equally long.
+  if (next >= 0 && open > 0)
+    found.seconds = ended.lost_s * static_cast<double>(std::clamp<Index>(least - safe, 0, open)) /
+                    static_cast<double>(open);
+  return found;
 }
 
 }  // namespace trireme::supervisor

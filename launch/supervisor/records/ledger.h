@@ -2,6 +2,7 @@
 // synced. It is the only state that a supervisor needs to continue the work of one that died.
 #pragma once
 
+#include <ctime>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,8 @@
 
 namespace trireme::supervisor {
 
+/// Returns the seconds since 1970, by the clock that people set.
+inline Index date_now() { return Index{std::time(nullptr)}; }
 /// Seconds since 1970 (UTC) as "2026-11-22T01:49:05Z", and back; 0 for what is no such time.
 std::string date_text(Index seconds);
 Index date_of(const std::string& text);

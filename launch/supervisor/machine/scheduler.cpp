@@ -1,5 +1,6 @@
-#include "launch/supervisor/machine/hosts_of_scheduler.h"
+#include "launch/supervisor/machine/scheduler.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
@@ -7,6 +8,8 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/process/child.h"
+#include "runtime/core/process/host_name.h"
+#include "runtime/core/process/run_program.h"
 #include "runtime/store/file.h"
 
 namespace trireme::supervisor {
@@ -215,6 +218,111 @@ bool job_has_no_kill(const Environment& environment) {
   if (!is_number(job)) return false;
   return asks_for_no_kill(
       run_shell({"-c", "scontrol write batch_script " + job + " - 2> /dev/null"}).output);
+}
+
+namespace {
+
+const std::string setting = "plm_rsh_agent";
+
+/// ssh fails in place of asking for a password.
+void ask_nothing(Words& shell) {
+  if (!shell.empty() && std::filesystem::path(shell.front()).filename() == "ssh")
+    shell.insert(shell.end(), {"-o", "BatchMode=yes"});
+}
+
+bool is_this_machine(const std::string& host) {
+  const std::string self = host_name();
+  return host == self || host == "localhost" || host.starts_with("127.") ||
+         self.starts_with(host + ".");
+}
+
+}  // namespace
+
+Words remote_shell_of(const std::string& given, const Words& mpirun, const HostSource& source,
+                      const Environment& environment) {
+  if (!given.empty()) return words_in(given);
+  const auto named = std::find(mpirun.begin(), mpirun.end(), setting);
+  if (named != mpirun.end() && named + 1 != mpirun.end()) return words_in(*(named + 1));
+  const std::string agent = environment("OMPI_MCA_" + setting);
+  if (!agent.empty()) return words_in(agent);
+  if (source.kind == HostSource::Kind::slurm) return {};
+  return {"ssh"};
+}
+
+UnreachableHosts::UnreachableHosts(std::set<pid_t>& family, const std::vector<Host>& hosts,
+                                   const Words& shell, double longest_s) {
+  if (shell.empty() || !is_executable(shell.front())) return;
+  Words asking = shell;
+  ask_nothing(asking);
+  const ChildOptions options{.output = ChildOptions::Output::file,
+                             .file = "/dev/null",
+                             .limit_s = longest_s,
+                             .ending_s = 0,
+                             .family = &family};
+  for (const Host& host : hosts) {
+    if (is_this_machine(host.name)) continue;
+    Words words = asking;
+    words.insert(words.end(), {host.name, "true"});
+    try {
+      probes_.push_back({host.name, std::make_unique<Child>(words, options)});
+    } catch (const Error&) {  // too many processes, for example: it is not asked, and not blamed
+    }
+  }
+}
+
+std::optional<std::vector<std::string>> UnreachableHosts::poll() {
+  std::vector<std::string> found;
+  bool all_have_ended = true;
+  for (const Probe& probe : probes_) {
+    const ChildEnd* end = probe.program->poll();
+    all_have_ended = all_have_ended && end != nullptr;
+    if (end != nullptr && !end->succeeded()) found.push_back(probe.host);
+  }
+  if (!all_have_ended) return std::nullopt;
+  if (found.size() > 1 && found.size() == probes_.size()) found.clear();
+  return found;
+}
+
+namespace {
+
+constexpr double limit_s = 60;
+
+bool is_in_range(const std::string& range, int number) {
+  const std::size_t dash = range.find('-');
+  const int first = std::atoi(range.c_str());
+  const int last = dash == std::string::npos ? first : std::atoi(range.c_str() + dash + 1);
+  return first <= number && number <= last;
+}
+
+}  // namespace
+
+bool slurm_requeues(const std::string& config, int exit_code) {
+  std::istringstream in(config);
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    std::string key, equals, codes;
+    if (!(words >> key >> equals >> codes) || key != "RequeueExit" || equals != "=") continue;
+    std::istringstream ranges(codes);
+    for (std::string range; std::getline(ranges, range, ',');)
+      if (is_in_range(range, exit_code)) return true;
+  }
+  return false;
+}
+
+std::string requeue_slurm_job(const std::string& job, int exit_code) {
+  const RunOptions options{.limit_s = limit_s, .ending_s = 1};
+  try {
+    if (slurm_requeues(run_program({"scontrol", "show", "config"}, options).output, exit_code))
+      return str("Slurm queues job ", job, " again (RequeueExit)");
+    ChildEnd end = run_program({"scontrol", "requeue", job}, options);
+    while (end.output.ends_with('\n')) end.output.pop_back();
+    if (!end.output.empty()) return str("scontrol requeue ", job, ": ", end.output);
+    return end.why == ChildEnd::Why::by_itself
+               ? str("queued Slurm job ", job, " again")
+               : str("scontrol requeue ", job, ": no answer within ", limit_s, " s");
+  } catch (const Error& error) {
+    return str("scontrol requeue ", job, ": ", error.what());
+  }
 }
 
 }  // namespace trireme::supervisor

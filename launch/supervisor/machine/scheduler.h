@@ -1,12 +1,18 @@
 // Where the hosts of a run come from: a file, the allocation of a Slurm job, or the workers of a
-// Kubernetes MPIJob.
+// Kubernetes MPIJob; which of them do not answer; and a Slurm job that is queued again.
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "launch/supervisor/decide/command_words.h"
+#include "launch/supervisor/decide/launcher.h"
 #include "launch/supervisor/records/nodes.h"
+#include "runtime/core/process/child.h"
 
 namespace trireme::supervisor {
 
@@ -51,5 +57,39 @@ std::vector<std::string> expand_nodelist(const std::string& list);
 bool asks_for_no_kill(const std::string& batch_script);
 /// As above for the job of this process: SBATCH_NO_KILL and SLURM_NO_KILL count as well.
 bool job_has_no_kill(const Environment& environment);
+
+// Which hosts do not answer: mpirun does not name a host on which it could start nothing.
+
+/// The command by which mpirun starts its daemons on other hosts; empty where a scheduler does.
+/// `given`: --remote-shell.
+Words remote_shell_of(const std::string& given, const Words& mpirun, const HostSource& source,
+                      const Environment& environment);
+
+/// Finds those where `shell HOST true` fails, or takes longer than `longest_s`; all are tried at
+/// once. This machine, which needs no shell, is left out. None where none of several hosts answers:
+/// then it is rather the shell.
+class UnreachableHosts : public Pending<std::vector<std::string>> {
+ public:
+  UnreachableHosts(std::set<pid_t>& family, const std::vector<Host>& hosts, const Words& shell,
+                   double longest_s);
+  std::optional<std::vector<std::string>> poll() override;
+
+ private:
+  struct Probe {
+    std::string host;
+    std::unique_ptr<Child> program;
+  };
+  std::vector<Probe> probes_;
+};
+
+// --requeue-self: a Slurm job that was stopped and saved is queued again.
+
+/// Whether Slurm queues a job again that ends with `exit_code`: RequeueExit of `scontrol show
+/// config`, such as "RequeueExit = 75,130-134".
+bool slurm_requeues(const std::string& config, int exit_code);
+
+/// Queues the job again unless Slurm will, which ends this process. Returns what it did, or what
+/// went wrong, for people.
+std::string requeue_slurm_job(const std::string& job, int exit_code);
 
 }  // namespace trireme::supervisor

@@ -1,5 +1,5 @@
 // The newest preflight of each host of a run, in RUN/supervisor/preflight.json, and the hosts that
-// did not pass it, in RUN/supervisor/nodes.json.
+// did not pass it, in RUN/supervisor/nodes.json. Machine::preflight() is in the same source.
 #pragma once
 
 #include <string>

@@ -1,14 +1,19 @@
-#include "launch/supervisor/machine/metrics_tail.h"
+#include "launch/supervisor/machine/progress.h"
 
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <vector>
+
+#include <sys/stat.h>
 
 #include "trireme/core/error.h"
 #include "trireme/options/command_line.h"
 
+#include "launch/supervisor/machine/run_directory.h"
 #include "runtime/core/median.h"
+#include "runtime/store/steps.h"
 
 namespace trireme::supervisor {
 namespace {
@@ -105,6 +110,27 @@ StepRate step_rate_in(const std::string& metrics) {
   const std::chrono::duration<double> age = std::filesystem::file_time_type::clock::now() -
                                             std::filesystem::last_write_time(metrics, missing);
   return {median(std::move(seconds)), missing ? 0 : std::max(0.0, age.count())};
+}
+
+namespace {
+
+constexpr double check_s = 2;
+
+}  // namespace
+
+Index DurableWatch::newest(double now) {
+  struct stat info {};
+  if (::stat(run_.c_str(), &info) != 0) return newest_;
+  // A commit renames in the directory.
+  const Index changed_ns = Index{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+  if (changed_ns == changed_ns_ && now - checked_ < check_s) return newest_;
+  changed_ns_ = changed_ns;
+  checked_ = now;
+  const std::vector<CommittedStep> steps = list_steps(run_);
+  if (!steps.empty() && steps.front().step == newest_) return newest_;
+  const std::vector<Index> durable = durable_steps(run_, 1);
+  newest_ = durable.empty() ? 0 : durable.front();
+  return newest_;
 }
 
 }  // namespace trireme::supervisor

@@ -1,8 +1,11 @@
-// Core files that processes of a run have left.
+// What processes that died have left: core files, and counts of the kernel.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "trireme/core/dtype.h"
 
 #include "launch/supervisor/machine/run_directory.h"
 
@@ -17,5 +20,20 @@ bool is_core_of(const std::string& path, const std::string& variable);
 /// where it is, as on another file system: a core may be as large as the memory of its process.
 std::vector<std::string> keep_cores(const std::string& from, Index since,
                                     const std::string& variable, const Paths& paths, Index attempt);
+
+/// Processes that the kernel ended for lack of memory, as far as a normal user can see them.
+struct OomKills {
+  std::optional<Index> of_group;    // of processes in the control group of this one
+  std::optional<Index> of_machine;  // of all processes
+};
+/// So far. `root`: of the file system; tests give another.
+OomKills count_oom_kills(const std::string& root = "");
+
+/// Whether any are counted here.
+inline bool counts(const OomKills& kills) { return kills.of_group || kills.of_machine; }
+
+/// A sentence on what came between two counts; empty: nothing. Where the control group counts, the
+/// rest of the machine does not.
+std::string new_oom_kills(const OomKills& before, const OomKills& after);
 
 }  // namespace trireme::supervisor

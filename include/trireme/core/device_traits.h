@@ -20,10 +20,10 @@ struct DeviceTraits {
   DeviceKind kind = DeviceKind::cpu;
   /// It has instructions for products of bf16. If not, they are computed in f32 and rounded once.
   bool native_bf16 = false;
-  // Of a CPU.
+  // These members describe a CPU.
   int threads = 1;
   InstructionSet instruction_set = InstructionSet::portable;  // never `best`
-  // Of a GPU.
+  // These members describe a GPU.
   int capability = 0;  // compute capability, 90 for 9.0
   int multiprocessors = 0;
   Index shared_bytes = 0;  // the most shared memory that a block may ask for

@@ -3,7 +3,7 @@
 
 namespace trireme {
 
-/// Of the library that this program is linked with: "0.2.0".
+/// Returns the version of the library that this program is linked with: "0.2.0".
 const char* version();
 
 }  // namespace trireme

@@ -18,7 +18,7 @@ struct Sidecar {
   Index vocabulary = 0;   // its tokens lie in [0, vocabulary)
   std::optional<Index> bos, eod;
   Index documents = 0, tokens = 0;
-  Index text_bytes = 0;       // of UTF-8, before it became tokens
+  Index text_bytes = 0;       // size as UTF-8, before it became tokens
   Index empty_documents = 0;  // documents without text, left out
   bool prepend_bos = false, append_eod = false;
   std::vector<std::string> json_keys;
@@ -42,12 +42,12 @@ UsedTokenizer tokenizer_of(const DataSource& source);
 /// PREFIX.json, or none where it does not exist or is another kind of file. Throws: Error that
 /// names the file and the member that is missing or wrong.
 std::optional<Sidecar> read_sidecar(const std::string& prefix);
-/// The same, of an open file. Throws: Error also when it was written for other tokens.
+/// Reads the sidecar of an open file. Throws: Error also when it was written for other tokens.
 std::optional<Sidecar> read_sidecar(const TokenFile& file);
-/// The largest vocabulary that sidecars of these files name; none if none does.
+/// Returns the largest vocabulary that sidecars of these files name; none if none does.
 std::optional<Index> common_vocabulary(const std::vector<std::string>& prefixes);
 
-/// The token behind each document of token files that were made with append_eod.
+/// What follows each document in token files that were made with append_eod: one token.
 struct DocumentEnd {
   Index token = 0;
   std::string file;  // the sidecar that says so

@@ -37,7 +37,7 @@ class TokenFile {
   /// Tokens [first, first + out.size()). Throws: Error that names file, position, token and
   /// vocabulary when a token is not in [0, vocabulary), or the file when it has been truncated.
   void read(Index first, std::span<std::int32_t> out, Index vocabulary) const;
-  /// The same without the vocabulary check, for inspection.
+  /// Reads without the vocabulary check, for inspection.
   void read(Index first, std::span<std::int64_t> out) const;
 
  private:

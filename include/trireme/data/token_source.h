@@ -44,8 +44,8 @@ class TokenSource final : public DataSource {
   TokenOptions options_;
   std::string name_;
   Index epoch_samples_;
-  std::uint64_t fingerprint_;              // of the whole file, from samples of it
-  std::optional<double> bytes_per_token_;  // of the whole file
+  std::uint64_t fingerprint_;              // hash of samples of the whole file
+  std::optional<double> bytes_per_token_;  // average of the whole file
 };
 
 /// Several sources mixed by weight. Among the first n samples, source i has its share n * weight_i
@@ -61,7 +61,7 @@ class BlendedSource final : public DataSource {
   std::vector<SourcePosition> positions(Index samples) const override;
   std::vector<std::pair<std::string, std::string>> identity() const override;
   std::string file_of(const std::string& fact) const override;
-  /// Of a token drawn from the blend; none unless it is known of each source.
+  /// Returns the bytes of a token drawn from the blend; none unless it is known of each source.
   std::optional<double> bytes_per_target() const override;
   /// Which source global sample `sample` comes from, and which of its samples it is.
   struct Pick {
@@ -95,7 +95,7 @@ struct TokenPart {
   struct Content {
     std::string prefix;
     TokenType type = TokenType::u8;
-    Index tokens = 0, samples = 0;  // of an epoch
+    Index tokens = 0, samples = 0;  // counts of one epoch
     Index first_document = 0, last_document = 0, documents_of_file = 0;
   };
   std::unique_ptr<DataSource> source;

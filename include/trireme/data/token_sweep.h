@@ -29,8 +29,8 @@ class TokenSweep final : public DataSource {
   std::shared_ptr<const TokenFile> file_;
   TokenRange range_;
   Index length_, vocabulary_, targets_;
-  std::uint64_t fingerprint_;              // of the whole file, from samples of it
-  std::optional<double> bytes_per_token_;  // of the whole file
+  std::uint64_t fingerprint_;              // hash of samples of the whole file
+  std::optional<double> bytes_per_token_;  // average of the whole file
   std::string tokenizer_;
 };
 

@@ -51,10 +51,10 @@ class Tokenizer {
   /// The bytes of tokens, added tokens as they are written. Part of a character is possible at both
   /// ends. Throws: Error at a token that the vocabulary lacks.
   std::string decode(std::span<const std::int32_t> tokens) const;
-  /// The same, with `unknown` for each token that the vocabulary lacks.
+  /// Decodes like decode(), with `unknown` for each token that the vocabulary lacks.
   std::string decode_or(std::span<const std::int32_t> tokens, std::string_view unknown) const;
 
-  /// The largest token + 1, added tokens included.
+  /// Returns the largest token + 1, added tokens included.
   std::int64_t vocabulary() const;
   /// The tokens at the beginning of a text and at the end of a document, as files beside it say in
   /// the order of transformers, else by the usual names; none where there are none.

@@ -39,7 +39,7 @@ struct GradientCheckOptions {
 /// in bf16 and in f32 from the same bf16-rounded inputs. bf16 rounds each stored element by up to
 /// 2^-9 of its value; this allows eight such roundings in the same direction.
 inline constexpr double bf16_tolerance = 8 * 0x1p-9;
-/// The same between several tensor ranks and one, which sum in different orders.
+/// The tolerance between several tensor ranks and one, which sum in different orders.
 inline constexpr double tensor_axis_tolerance = 1e-5;
 
 /// The input with the largest error, and its element with the largest error. Converts to `error`.
@@ -47,7 +47,7 @@ struct GradientError {
   double error = 0;  // |analytic - numeric| / |numeric| in the 2-norm of that input
   int input = -1;    // -1: no error at all
   Index element = -1;
-  double analytic = 0, numeric = 0;          // of that element
+  double analytic = 0, numeric = 0;          // gradients at that element
   operator double() const { return error; }  // NOLINT(google-explicit-constructor)
 };
 /// 0.01 (input 0, element 7: 0.35 in backward, 0.36 by finite differences)
@@ -72,8 +72,8 @@ gradient_check(const O& op, const std::vector<CheckInput>& inputs, Device& devic
                const GradientCheckOptions& options = {}) {
   return gradient_check(OpPtr(std::make_shared<O>(op)), inputs, device, options);
 }
-/// The same for a subgraph: `build` gets the inputs and returns one value. Shapes off by one are
-/// not tried.
+/// Checks a subgraph: `build` gets the inputs and returns one value. Shapes off by one are not
+/// tried.
 GradientError gradient_check(const std::function<Value(Graph&, const Values&)>& build,
                              const std::vector<CheckInput>& inputs, Device& device,
                              const GradientCheckOptions& options = {});

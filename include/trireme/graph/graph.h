@@ -139,7 +139,7 @@ class Graph {
     int parameter;
     std::size_t part;
   };
-  std::map<std::string, NamedPart> part_of_name_;  // of logical tensors
+  std::map<std::string, NamedPart> part_of_name_;  // keyed by the name of the logical tensor
   int block_ = -1, recompute_ = -1;
   std::vector<ConstantPtr> constants_;
 };

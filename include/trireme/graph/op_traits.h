@@ -124,10 +124,10 @@ class OpTraits {
   virtual double flops(const Specs& inputs) const;
   /// The least bytes that forward reads and writes. Default: inputs and new outputs, once each.
   virtual double bytes(const Specs& inputs) const = 0;
-  /// The same for one call of backward. Default operations: as many as forward for the gradients of
-  /// weights, and as many for the other gradients (twice as many if there are no weights). Default
-  /// bytes: saved tensors and gradients of outputs, read once, the gradients of inputs, and the
-  /// outputs that it computes.
+  /// The FLOPs and bytes of one call of backward. Default operations: as many as forward for the
+  /// gradients of weights, and as many for the other gradients (twice as many if there are no
+  /// weights). Default bytes: saved tensors and gradients of outputs, read once, the gradients of
+  /// inputs, and the outputs that it computes.
   virtual double backward_flops(const Specs& inputs, const BackwardWork& work) const;
   virtual double backward_bytes(const Specs& inputs, const BackwardWork& work) const = 0;
   /// Products, attention and collectives of forward, and of one call of backward, for plans that

@@ -37,7 +37,7 @@ struct CollectiveWork {
   enum class Kind { all_reduce, reduce_scatter, all_gather };
   Kind kind = Kind::all_reduce;
   int ranks = 1;
-  double bytes = 0;  // of the whole: what one rank reduces, or has after a gather
+  double bytes = 0;  // size of the whole: what one rank reduces, or has after a gather
 
   /// What each rank sends along a ring.
   double ring_bytes() const;
@@ -49,13 +49,13 @@ const char* name(CollectiveWork::Kind kind);
 struct WorkParts {
   std::vector<ProductWork> products;
   std::vector<AttentionWork> attention;
-  std::vector<CollectiveWork> collectives;  // of the tensor axis
+  std::vector<CollectiveWork> collectives;  // over the tensor axis
 };
 
 /// What one call of backward computes.
 struct BackwardWork {
   enum class Gradient { none, assigned, added };
-  std::vector<Gradient> gradients;  // of the inputs
+  std::vector<Gradient> gradients;  // one entry per input
   bool makes_outputs = false;       // as Exec::makes_outputs
 
   Gradient of(int input) const { return gradients[static_cast<std::size_t>(input)]; }
@@ -72,7 +72,7 @@ struct StepWork {
   /// The call of the executor that runs the step.
   enum class Call { forward, backward, parameter_backward };
   std::string op;    // "linear"; without an op "load", "seed", "zero", "copy" or "add"
-  std::string name;  // of the node, or of the input; may be empty
+  std::string name;  // name of the node or of the input; may be empty
   Phase phase = Phase::step;
   Call call = Call::forward;
   double bytes = 0, flops = 0;
@@ -80,7 +80,7 @@ struct StepWork {
   std::vector<int> ready;  // positions in Plan::parameters() whose gradient is complete after it
   bool idle = false;       // a copy of memory onto itself: nothing runs
 
-  /// Of `bytes`, what neither products nor attention nor collectives move.
+  /// Returns the part of `bytes` that neither products nor attention nor collectives move.
   double loop_bytes() const;
 };
 const char* name(StepWork::Phase phase);

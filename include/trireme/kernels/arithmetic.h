@@ -16,7 +16,7 @@ constexpr SlopeOf slope_of(Formula formula) {
   switch (formula) {
     case Formula::scale:
       return SlopeOf::nothing;
-    case Formula::sigmoid:  // of the output, a slope near 0 would lose its digits
+    case Formula::sigmoid:  // a slope near 0 taken from the output would lose its digits
     case Formula::tanh:
       return SlopeOf::input;
     case Formula::relu:

@@ -21,7 +21,7 @@ struct CrossEntropyPartial {
   const void* logits;
   const std::int32_t* targets;  // (rows)
   RowPartial* partial;          // (rows)
-  DType dtype = DType::f32;     // of the logits
+  DType dtype = DType::f32;     // type of the logits
 };
 /// Combines the partials of all ranks in rank order.
 struct CrossEntropyCombine {
@@ -41,7 +41,7 @@ struct CrossEntropyBackward {
   const float* logsumexp;
   const double* scale;       // (1) gradient of the loss, on the device
   void* dlogits;             // may be logits
-  DType dtype = DType::f32;  // of logits and dlogits
+  DType dtype = DType::f32;  // type of logits and dlogits
 };
 
 struct CrossEntropyKernels {

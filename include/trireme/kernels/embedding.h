@@ -13,7 +13,7 @@ struct EmbeddingForward {
   const void* table;           // (rows_of_table, channels)
   Index first, rows_of_table;
   void* y;                   // (rows, channels)
-  DType dtype = DType::f32;  // of table and y
+  DType dtype = DType::f32;  // type of table and y
 };
 /// dtable[token - first] += dy[r], summed in the order of rows whatever the number of threads.
 struct EmbeddingBackward {
@@ -23,7 +23,7 @@ struct EmbeddingBackward {
   float* dtable;
   Index first, rows_of_table;
   void* workspace;           // embedding_backward_workspace_bytes(), aligned to 16
-  DType dtype = DType::f32;  // of dy
+  DType dtype = DType::f32;  // type of dy
 };
 /// y[r] = x[r] + table[(first_row + r) % sequence]. `first_row` is not zero where rows are split
 /// (sequence parallel).
@@ -38,7 +38,7 @@ struct PositionBackward {
   Index rows, channels, sequence, first_row;
   const void* dy;
   float* dtable;             // added to, in the order of rows
-  DType dtype = DType::f32;  // of dy
+  DType dtype = DType::f32;  // type of dy
 };
 
 struct EmbeddingKernels {

@@ -17,8 +17,8 @@ struct Rotary {
   };
   Direction direction;
   Index rows, sequence, heads, head_dim, row_stride;  // row_stride in elements, of x and y
-  const void* x;                                      // of `dtype`, f32 or bf16, computed in fp32
-  void* y;                                            // may be x
+  const void* x;       // elements of type `dtype`, f32 or bf16, computed in fp32
+  void* y;             // may be x
   const float* table;  // (sequence, head_dim): cos of the angle of each pair, then sin
   DType dtype = DType::f32;
 };

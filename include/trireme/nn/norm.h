@@ -15,8 +15,8 @@ inline constexpr float default_norm_epsilon = 1e-5f;
 /// x: (rows, channels); weight, bias: (channels).
 Value layer_norm(Value x, Value weight, Value bias, float epsilon = default_norm_epsilon);
 Value rms_norm(Value x, Value weight, float epsilon = default_norm_epsilon);
-/// The same with parameters "name.weight" (ones) and, for LayerNorm, "name.bias" (zeros) of the
-/// current scope.
+/// These forms use the parameters "name.weight" (ones) and, for LayerNorm, "name.bias" (zeros) of
+/// the current scope.
 Value layer_norm(Value x, const std::string& name, float epsilon = default_norm_epsilon);
 Value rms_norm(Value x, const std::string& name, float epsilon = default_norm_epsilon);
 
@@ -29,7 +29,7 @@ struct SumAndNorm {
 SumAndNorm add_layer_norm(Value x, Value delta, Value weight, Value bias,
                           float epsilon = default_norm_epsilon);
 SumAndNorm add_rms_norm(Value x, Value delta, Value weight, float epsilon = default_norm_epsilon);
-/// The same with parameters of the current scope.
+/// These forms use parameters of the current scope.
 SumAndNorm add_layer_norm(Value x, Value delta, const std::string& name,
                           float epsilon = default_norm_epsilon);
 SumAndNorm add_rms_norm(Value x, Value delta, const std::string& name,

@@ -24,7 +24,7 @@ const char* name(RotaryScalingKind kind);
 struct RotaryScaling {
   RotaryScalingKind kind = RotaryScalingKind::none;
   float factor = 8;                 // longest sequence / original_positions
-  Index original_positions = 8192;  // of the first training; llama3 and yarn
+  Index original_positions = 8192;  // sequence length of the first training; llama3 and yarn
   float low_frequency_factor = 1;   // llama3: divided where original_positions hold fewer periods,
   float high_frequency_factor = 4;  // kept where they hold more than this
   float beta_fast = 32;             // yarn: kept where original_positions hold more periods,
@@ -35,9 +35,9 @@ struct RotaryScaling {
 
 /// The frequencies of the paper: theta^(-2 j / head_dim) for j < head_dim / 2. head_dim is even.
 std::vector<double> rotary_frequencies(Index head_dim, float theta);
-/// The same, scaled. Throws: Error when yarn's theta is not above 1.
+/// Returns the scaled frequencies. Throws: Error when yarn's theta is not above 1.
 std::vector<double> rotary_frequencies(Index head_dim, float theta, const RotaryScaling& scaling);
-/// What cosines and sines are multiplied by: 1 but for yarn.
+/// Returns what cosines and sines are multiplied by: 1 but for yarn.
 double rotary_amplitude(const RotaryScaling& scaling);
 
 /// Cosines and sines of all positions, (sequence, head_dim) floats: cos of each pair, then sin. A

@@ -182,11 +182,11 @@ class CommandLine {
   /// came from a checkpoint, or was chosen. Only a value that is longer makes a line longer than
   /// `columns`.
   std::string effective(int columns = 80) const;
-  /// The same for programs: every option, in order of declaration.
+  /// Returns the configuration for programs: every option, in order of declaration.
   KeyValues configuration() const;
-  /// Those that must be the same on all ranks: run() compares them.
+  /// Returns the options that must be the same on all ranks: run() compares them.
   KeyValues common() const;
-  /// Canonical names in order of declaration.
+  /// Returns the canonical names in order of declaration.
   std::vector<std::string> names() const;
   /// All options in order of declaration.
   std::vector<const OptionDefinition*> options() const;

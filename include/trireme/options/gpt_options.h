@@ -34,7 +34,7 @@ struct GptOptions {
   Index top_k = 0;
   double top_p = 1;
   std::string output;                      // file of JSON lines
-  std::vector<std::string> warnings = {};  // of check_gpt_options
+  std::vector<std::string> warnings = {};  // found by check_gpt_options
 };
 
 /// Model, data, evaluation and generation.
@@ -65,8 +65,8 @@ struct GptData {
   std::unique_ptr<DataSource> train;
   std::unique_ptr<DataSource> valid;                 // null unless there are evaluations
   std::vector<SweptPart> swept;                      // with --skip-train: what is evaluated
-  std::shared_ptr<const data::TextEncoder> encoder;  // with --generate: of --tokenizer, or bytes
-  UsedTokenizer tokenizer;  // of the data, or where that is not known of `encoder`
+  std::shared_ptr<const data::TextEncoder> encoder;  // with --generate: from --tokenizer, or bytes
+  UsedTokenizer tokenizer;  // tokenizer of the data, or of `encoder` where that is not known
   std::vector<std::string> description, warnings;  // lines for the log
 };
 /// Opens the files of --data-path and --tokenizer, and adds what is wrong with them to `problems`:

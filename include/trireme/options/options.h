@@ -35,16 +35,16 @@ struct Options {
   bool use_distributed_optimizer = false;
   Index bucket_size = Index{1} << 20;  // parameters per gradient bucket
   Index threads_per_rank = 1;
-  DataShares data_parallel_shares;   // of micro-batches; empty: equal
-  DataShares optimizer_shares;       // of a distributed optimizer, some may be 0; empty: equal
-  std::vector<double> stage_speeds;  // of pipeline ranks, relative to each other; empty: equal
+  DataShares data_parallel_shares;  // shares of micro-batches; empty: equal
+  DataShares optimizer_shares;  // shares of a distributed optimizer, some may be 0; empty: equal
+  std::vector<double> stage_speeds;  // one per pipeline rank, relative to each other; empty: equal
 
   // Device.
   DeviceOption device = DeviceOption::automatic;
-  InstructionSet instruction_set = InstructionSet::best;  // of the CPU
+  InstructionSet instruction_set = InstructionSet::best;  // used on CPUs
   Index ranks_per_gpu = 1;
   bool serialize_communication = false;
-  bool check_collectives = false;  // of GPUs; on by default in a Debug build of trireme
+  bool check_collectives = false;  // on GPUs; on by default in a Debug build of trireme
   std::string gemm_cache;  // directory of choices for matrix products; empty: nothing is timed
 
   // Batch and length of training.

@@ -50,7 +50,7 @@ struct TrainingSpec {
     return micro_batches_of(global_batch_size / micro_batch_size, data_parallel_shares,
                             mesh.size(Axis::data), data_rank);
   }
-  /// Of the pipeline that a data rank belongs to.
+  /// Returns the shape of the pipeline that a data rank belongs to.
   PipelineShape pipeline(int data_rank) const {
     return {mesh.size(Axis::pipeline), chunks, micro_batches(data_rank).count,
             own_schedule ? Route::ring : route_of(schedule)};

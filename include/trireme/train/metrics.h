@@ -32,7 +32,7 @@ struct StepMetrics {
   bool skipped = false;             // the gradients were not finite: nothing was updated
   bool loss_spike = false;          // it completes one (docs/concepts/silent_corruption.md)
   Index skipped_in_row = 0;         // this step and those right before it
-  std::span<const Metric> metrics;  // of the Trainer: valid until its next step
+  std::span<const Metric> metrics;  // owned by the Trainer: valid until its next step
   std::optional<double> valid_loss, valid_bits_per_byte;
   std::span<const Metric> valid_metrics;  // until its next evaluation
 };
@@ -83,8 +83,8 @@ class MetricsFile {
 struct ReporterOptions {
   Index train_iters = 0;
   Index log_interval = 1;
-  double flops_per_step = 0;     // of all ranks, without recomputation
-  std::function<int()> columns;  // of the terminal that shows progress, now; 0 or empty: none
+  double flops_per_step = 0;     // sum over all ranks, without recomputation
+  std::function<int()> columns;  // width now of the terminal that shows progress; 0 or empty: none
 };
 
 /// "[=====     ] 252/1500  loss 2.4433  left 0:03:22" into `line`, at most columns - 1 characters:

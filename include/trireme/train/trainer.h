@@ -23,13 +23,13 @@ struct GenerateOptions {
   /// Draw from the fewest of those, the most probable ones, whose probabilities add up to this.
   double top_p = 1;
   std::vector<std::int32_t> stops = {};  // tokens that end the text, of which they are no part
-  Index number = 0;                      // of the text: each number draws other tokens
+  Index number = 0;                      // number of the text: each number draws other tokens
 };
 
 /// What a planner says of a step.
 struct StepPrediction {
   double seconds = 0;
-  Index bytes = 0;  // of the device of the rank that needs most, with what its libraries have
+  Index bytes = 0;  // need of the rank that needs most on its device, libraries included
 };
 
 /// Gets the result of one sample: f32 on the host, packed, without dim 0; valid during the call.

@@ -11,14 +11,13 @@ inline void check_storage(DType dtype, const char* what) {
   require(dtype == DType::f32 || dtype == DType::bf16, what, " of ", dtype,
           ": kernels compute on f32 and bf16");
 }
-/// The same of the arguments of a kernel over `count` elements. Names a size that does not fit,
-/// too.
+/// Checks the arguments of a kernel over `count` elements. Names a size that does not fit, too.
 template <class Arguments>
 void check_array(const Arguments& p, const char* what) {
   require(p.count >= 0, what, " of ", p.count, " elements");
   check_storage(p.dtype, what);
 }
-/// The same over `rows` rows of `channels` elements, which are at least `least_channels`.
+/// Checks arguments over `rows` rows of `channels` elements, which are at least `least_channels`.
 template <class Arguments>
 void check_matrix(const Arguments& p, const char* what, Index least_channels = 0) {
   require(p.rows >= 0 && p.channels >= least_channels, what, " of (", p.rows, ", ", p.channels,

@@ -12,7 +12,7 @@
 namespace trireme {
 
 struct CudaOptions {
-  int index = 0;            // of the GPU, among those that this process sees
+  int index = 0;            // index of the GPU among those that this process sees
   std::string module = {};  // path of the module; empty: libtrireme_cuda.so beside this library
   /// Directory where choices of algorithms for matrix products are kept, shared by all ranks and
   /// jobs; empty: none, and nothing is timed (GemmKernels::prepare).

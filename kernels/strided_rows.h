@@ -22,7 +22,7 @@ inline void check_copy(const Tensor& to, const Tensor& from, Write write) {
           "adding tensors is for f32, bf16 and f64, got ", to.dtype);
 }
 
-/// The same elements in as few dims as `a` and `b` allow; the last dim is one row.
+/// The elements of `a` and `b` in as few dims as both allow; the last dim is one row.
 struct StridedRows {
   int dims = 0;  // all dims but the last
   Index extents[Shape::max_dims] = {}, stride_a[Shape::max_dims] = {},

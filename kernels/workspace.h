@@ -13,7 +13,7 @@ struct Gemm;
 
 namespace trireme::kernels {
 
-// Of CPUs; beside the kernels (kernels/cpu).
+// These functions are for CPUs; their definitions are beside the kernels (kernels/cpu).
 Index cpu_gemm_workspace_bytes(const DeviceTraits& cpu, const Gemm& p);
 Index cpu_attention_forward_bytes(const DeviceTraits& cpu, const AttentionShape& s, DType dtype,
                                   AttentionChoice choice);
@@ -21,7 +21,7 @@ Index cpu_attention_backward_bytes(const DeviceTraits& cpu, const AttentionShape
                                    AttentionChoice choice);
 Index cpu_norm_backward_bytes(Index rows, Index channels);
 
-// Of GPUs. What their kernels share with them is in kernels/gpu_sizes.h.
+// These functions are for GPUs. What their kernels share with them is in kernels/gpu_sizes.h.
 Index gpu_gemm_workspace_bytes(const Gemm& p);
 Index gpu_gemm_stream_bytes();
 Index gpu_attention_forward_bytes(const DeviceTraits& gpu, const AttentionShape& s, DType dtype,

@@ -75,7 +75,7 @@ const Loops& loops_of(Stream& stream) {
 /// Elements that are worth a thread of their own in a memory-bound loop, and where each takes some
 /// twenty operations or a call of the C library.
 inline constexpr Index grain_elements = 16384, grain_calls = 4096;
-/// The same in rows of `channels` elements.
+/// Returns the grain in rows of `channels` elements.
 inline Index grain_rows(Index channels) {
   return channels < grain_elements ? grain_elements / (channels < 1 ? 1 : channels) : 1;
 }

@@ -46,7 +46,7 @@ struct AttentionArrays {
   __device__ HeadRows<T> value(Index batch, Index kv) const {
     return head(batch, shape.query_heads + shape.kv_heads + kv);
   }
-  /// The same for y and dy, whose rows hold query heads only.
+  /// Returns the rows of y or dy, which hold query heads only.
   template <class U>
   __device__ HeadRows<U> output(U* y, Index batch, Index h) const {
     const Index stride = shape.query_heads * shape.head_dim;

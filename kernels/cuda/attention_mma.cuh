@@ -11,7 +11,7 @@ namespace trireme::kernels::gpu {
 
 inline constexpr int mma_warps = 4, mma_threads = mma_warps * warp_size;
 inline constexpr int mma_rows = 16,
-                     mma_columns = 8;  // of what one instruction adds to
+                     mma_columns = 8;  // size of the tile that one instruction adds to
 
 /// How a kernel divides its work: each warp owns `own` times 16 rows, and `streamed` rows at a time
 /// are streamed past them.

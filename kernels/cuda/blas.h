@@ -77,10 +77,10 @@ class Blas {
   /// Queues the product. `p` is checked and not empty. A plan that `prepare` did not make is
   /// cuBLASLt's first recommendation.
   void run(CudaStream& stream, const Gemm& p);
-  /// As GemmKernels::prepare.
+  /// Prepares a product, see GemmKernels::prepare.
   GemmPreparation prepare(CudaStream& stream, const Gemm& p);
 
-  /// The product that runs first when our own kernels do the rest, and that rest.
+  /// Returns the product that runs first when our own kernels do the rest; finish() runs that rest.
   static Gemm plain_part(const Gemm& p);
   static void finish(Stream& stream, const Gemm& p);
 

@@ -112,8 +112,8 @@ class CudaStream final : public Stream {
   static constexpr Index most_partial_sums = 1024;
   double* partial_sums() const { return reinterpret_cast<double*>(partial_sums_.data()); }
 
-  /// Of this stream alone: blas_workspace_bytes. Only streams that multiply have one, from the
-  /// first product they prepare or run.
+  /// Returns blas_workspace_bytes that belong to this stream alone. Only streams that multiply have
+  /// them, from the first product they prepare or run.
   void* gemm_workspace();
   CudaDevice& cuda() const { return static_cast<CudaDevice&>(device()); }
 

@@ -59,8 +59,8 @@ __device__ __forceinline__ void store(T* to, const Vec<T, width>& vec) {
   *reinterpret_cast<Vec<T, width>*>(to) = vec;
 }
 
-/// The same in global memory, 16 bytes by one instruction: the compiler makes smaller stores of
-/// some unrolled loops.
+/// Stores to global memory, 16 bytes by one instruction: the compiler makes smaller stores of some
+/// unrolled loops.
 template <class T, int width>
 __device__ __forceinline__ void store_global(T* to, const Vec<T, width>& vec) {
   if constexpr (sizeof(vec) % sizeof(uint4) == 0) {

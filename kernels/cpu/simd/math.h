@@ -34,7 +34,7 @@ TRIREME_INLINE Floats exp(Floats x) {
   return select(x < all(__builtin_inff()), y, x);  // infinity, and what is not a number
 }
 
-/// The same, but exp(-87) where x < -87, and exp(87) where x > 87: cheaper.
+/// exp(x), but exp(-87) where x < -87, and exp(87) where x > 87: this is cheaper.
 TRIREME_INLINE Floats bounded_exp(Floats x) {
   return exp_sum(max(all(-87.0f), min(all(87.0f), x)), all(0.0f));
 }

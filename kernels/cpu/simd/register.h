@@ -29,11 +29,11 @@ typedef float FloatRegister __attribute__((vector_size(register_bytes)));
 typedef std::uint32_t BitsRegister __attribute__((vector_size(register_bytes)));
 typedef std::int32_t MaskRegister __attribute__((vector_size(register_bytes)));  // 0 or -1
 typedef float UnalignedFloats __attribute__((vector_size(register_bytes), aligned(4), may_alias));
-// As many halves of 16 bits as a register has floats, anywhere in memory.
+// A vector type with as many halves of 16 bits as a register has floats, anywhere in memory.
 typedef std::uint16_t UnalignedHalves
     __attribute__((vector_size(register_bytes / 2), aligned(2), may_alias));
 
-/// Those of the lanes of a, followed by b's, that are listed.
+/// Returns those of the lanes of a, followed by b's, that are listed.
 template <int... chosen, class V>
 TRIREME_INLINE auto shuffle(V a, V b) {
 #if __has_builtin(__builtin_shufflevector)
@@ -97,7 +97,7 @@ TRIREME_INLINE FloatRegister load_halves(const Bf16* p) {
   const UnalignedHalves halves = *reinterpret_cast<const UnalignedHalves*>(p);
   return from_bits(__builtin_convertvector(halves, BitsRegister) << 16);
 }
-/// As `to_bf16` rounds: to nearest, ties to even; what is not a number stays so.
+/// Stores what `to_bf16` makes: rounded to nearest, ties to even; what is not a number stays so.
 TRIREME_INLINE void store_halves(Bf16* p, FloatRegister v) {
   const BitsRegister b = bits(v);
   const BitsRegister rounded = (b + (((b >> 16) & 1u) + 0x7fffu)) >> 16, quiet = (b >> 16) | 0x40u;

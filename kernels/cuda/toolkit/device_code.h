@@ -30,7 +30,7 @@ __device__ __forceinline__ void gpu_store16(void* to, uint4 bits) {
 template <class... Parameters, class... Arguments>
 cudaError_t gpu_launch(void (*kernel)(Parameters...), dim3 grid, dim3 block,
                        std::size_t shared_bytes, cudaStream_t stream, Arguments&&... given) {
-  constexpr std::size_t always_granted = 47 << 10;  // of 48 KiB; the rest is for static arrays
+  constexpr std::size_t always_granted = 47 << 10;  // out of 48 KiB; the rest is for static arrays
   if (shared_bytes > always_granted) {
     const cudaError_t error = cudaFuncSetAttribute(
         kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));

@@ -8,8 +8,8 @@
 namespace trireme::calibrate {
 
 struct Nodes {
-  int count = 1, ranks = 1;  // ranks of each
-  int node = 0, place = 0;   // of this rank, and its place on the node
+  int count = 1, ranks = 1;  // ranks per node
+  int node = 0, place = 0;   // node of this rank, and its place on the node
 };
 /// Collective. Throws: Error when nodes have different numbers of ranks, or theirs are not
 /// neighbours.

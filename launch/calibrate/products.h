@@ -12,11 +12,11 @@ namespace trireme::calibrate {
 
 using Products = std::vector<planner::MeasuredProduct>;
 
-/// Of layers 256 to 8192 wide with 64 to 8192 rows: forward (NT), and the gradients of inputs (NN)
-/// and of weights (TN). Without rates.
+/// Returns products of layers 256 to 8192 wide with 64 to 8192 rows: forward (NT), and the
+/// gradients of inputs (NN) and of weights (TN). Without rates.
 Products usual_products(DType dtype);
-/// All of a transformer on up to so many tensor ranks, with micro-batches of 1, 2 and 4 samples;
-/// those that take most time first. Without rates.
+/// Returns all products of a transformer on up to so many tensor ranks, with micro-batches of 1, 2
+/// and 4 samples; those that take most time come first. Without rates.
 Products products_of_model(const TransformerConfig& model, DType dtype, const DeviceTraits& device,
                            int most_tensor_ranks);
 

@@ -13,10 +13,10 @@
 namespace trireme::calibrate {
 
 struct Request {
-  std::string file;  // of the profile
+  std::string file;  // the profile to write
   Index ranks = 1;
   std::vector<std::string> mpirun = {"mpirun"};  // and options for it
-  std::vector<std::string> options;              // of train_gpt: the model, threads, the device
+  std::vector<std::string> options;  // options for train_gpt: the model, threads, the device
 };
 /// Writes the profile. `take_line`: gets each line of its progress, at once. Throws:
 /// ConfigurationError where the options are wrong, Error where it fails, verify::Interrupted.

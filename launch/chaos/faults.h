@@ -28,8 +28,8 @@ struct FaultKind {
   Victim victim;
   int signal;  // 0: none
   observe::InjectedFault injected;
-  std::vector<Cause> causes;  // of the attempt, in the ledger; none: it continues
-  bool takes_host = false;    // out of the run, where there are several
+  std::vector<Cause> causes;  // expected in the ledger for the attempt; none: it continues
+  bool takes_host = false;    // whether it takes a host out of the run, where there are several
   bool is_expected(Cause cause) const;
 };
 const std::vector<FaultKind>& fault_kinds();
@@ -60,7 +60,7 @@ struct FaultOrder {
   Fault fault;
   pid_t process = -1;  // that gets the signal; -1: none
   int signal = 0;
-  std::string page = {};  // of the rank that is asked; empty: none
+  std::string page = {};  // status page of the rank that is asked; empty: none
   observe::Injection injection = {};
 };
 

@@ -44,8 +44,8 @@ class LogTail {
 std::string failed_save(const std::string& text);
 /// The step from which the attempt with this log has continued, as its ranks say; -1: not known.
 Index loaded_step(const std::string& log);
-/// As this. `read`: returns the text of a file, "" where there is none; the log may be rotated
-/// before, between and after its calls.
+/// Reads the log by `read`, which returns the text of a file, "" where there is none; the log may
+/// be rotated before, between and after its calls.
 using ReadText = std::function<std::string(const std::string& path)>;
 Index loaded_step(const std::string& log, const ReadText& read);
 

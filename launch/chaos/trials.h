@@ -55,7 +55,7 @@ std::vector<std::string> hosts_narrowed_down(std::vector<std::string> suspects,
                                              const std::vector<std::string>& hosts);
 /// "rank 3" of a fault that hit a rank; whether `text` names it, another one, or none.
 Culprit culprit_in(const std::string& text, const std::string& victim);
-/// Of a flipped bit: by what the ranks have decided (RUN/replicas.jsonl).
+/// Judges a flipped bit by what the ranks have decided (RUN/replicas.jsonl).
 Culprit culprit_in(const std::vector<WrongRank>& wrong, const Fault& fault);
 
 /// `all_same`: no step has had other bits than before.

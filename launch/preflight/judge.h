@@ -22,8 +22,8 @@ std::span<const FigureRule> figure_rules();
 
 struct Finding {
   std::string host;
-  std::string peer;  // of a link; empty: the node
-  bool bad = false;  // not to be used; otherwise a warning
+  std::string peer;  // other end of a link; empty: the node itself is judged
+  bool bad = false;  // must not be used; otherwise this is a warning
   std::string text;
 };
 

@@ -16,8 +16,8 @@ struct Launch {
   std::vector<std::string> mpirun = {"mpirun"};  // and options for it
   std::string remote_shell;                      // empty: that of Open MPI
   std::vector<supervisor::Host> hosts;           // empty: this machine
-  std::vector<std::string> options;              // of trireme_preflight
-  Index gpus = 0;                       // of each host, with a rank for each; 0: one rank a host
+  std::vector<std::string> options;              // options for trireme_preflight
+  Index gpus = 0;                       // GPUs per host, with a rank for each; 0: one rank a host
   double seconds = 120;                 // then it is ended
   const EndSignals* signals = nullptr;  // after one it is ended, and no more started
   /// Gets each check when the first host begins with it.
@@ -35,8 +35,8 @@ std::string program_path();
 /// time is over, the checks that had not ended. Throws: ConfigurationError where mpirun starts
 /// nothing on any host, as for root.
 std::optional<Report> measure(const Launch& launch, std::string& why);
-/// As above. Where all together fail, each host alone, 32 at a time: those that fail alone as well
-/// are bad, and if none does, all are, as they do not reach each other.
+/// Measures as above. Where all together fail, each host alone, 32 at a time: those that fail alone
+/// as well are bad, and if none does, all are, as they do not reach each other.
 Report measure_each(const Launch& launch);
 /// Adds what was measured of GPUs to the report of their nodes: figures, and faults of the nodes.
 void add_gpus(const Report& gpus, Report& report);

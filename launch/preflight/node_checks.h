@@ -11,7 +11,7 @@ namespace trireme::preflight {
 
 struct Checks {
   bool thorough = false;  // the long preflight
-  double steady_s = 30;   // of products, in the long one
+  double steady_s = 30;   // time for products in the long preflight
   std::string run_dir;    // to be written to; empty: not checked
   std::function<void(std::string_view check)> begins = [](std::string_view) {};
 };

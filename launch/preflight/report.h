@@ -10,7 +10,7 @@
 
 namespace trireme::preflight {
 
-/// Of a node that could not be checked.
+/// The kind of a node that could not be checked.
 inline const std::string unknown_kind = "unknown";
 
 struct Node {
@@ -38,7 +38,8 @@ struct Group {
 struct Report {
   std::vector<Node> nodes;
   std::vector<Pair> pairs = {};
-  // Of the long preflight; `host` of a GPU is "n1/gpu3". Reports of older programs have none.
+  // The long preflight adds these; `host` of a GPU is "n1/gpu3". Reports of older programs have
+  // none.
   std::vector<Node> gpus = {};
   std::vector<Group> groups = {};
 };

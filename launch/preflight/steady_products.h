@@ -17,12 +17,12 @@ struct SteadyProducts {
 /// result differs from the first one, which is silent corruption.
 SteadyProducts run_products(Stream& stream, Index size, DType dtype, double seconds);
 
-/// The same with any product: `product` computes it and returns a hash of the result.
+/// Repeats any product: `product` computes it and returns a hash of the result.
 SteadyProducts repeat_products(const std::function<std::uint64_t()>& product, Index size,
                                DType dtype, double seconds);
 
-/// The smallest size from 256, doubled, whose product takes 5 ms; 8192 or what memory allows at
-/// most.
+/// Returns the smallest size from 256, doubled, whose product takes 5 ms; 8192 or what memory
+/// allows at most.
 Index lasting_product(Stream& stream, DType dtype);
 
 }  // namespace trireme::preflight

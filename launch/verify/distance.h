@@ -16,10 +16,10 @@ struct TensorSides {
 };
 
 struct Distance {
-  double norm = 0;        // of the truth, as all of these in the 2-norm
-  double one = 0;         // of one rank's bf16 from the truth
-  double layout = 0;      // of the layout from the truth; infinite where it has what is no number
-  std::size_t piece = 0;  // the one that is farthest for its size
+  double norm = 0;               // norm of the truth; all of these are 2-norms
+  double one = 0;                // distance of one rank's bf16 from the truth
+  double layout = 0;             // the layout from the truth; infinite where a value is not finite
+  std::size_t piece = 0;         // the one that is farthest for its size
   std::size_t pieces_apart = 0;  // those as far as a thousandth of that one
   Index element = -1;            // that is farthest, in row-major order; -1: all are equal
   float truth_there = 0, layout_there = 0;

@@ -19,10 +19,10 @@ struct TensorFault {
   std::string what;  // "gradient of step 1"
   std::string tensor;
   Index layer = -1;               // block of the model; -1: none
-  std::string unit = "its norm";  // of the next two; or "the update of a step"
+  std::string unit = "its norm";  // unit of the next two; or "the update of a step"
   double apart = 0, limit = 0;
   int rank = -1;                 // that has the part which is farthest; -1: unknown
-  std::string coordinates = {};  // of the rank: "pipeline 1, data 0, tensor 1"
+  std::string coordinates = {};  // position of the rank: "pipeline 1, data 0, tensor 1"
   std::string shard = {};        // its part of the tensor: "[0:16, 0:64]"
   std::size_t shards_apart = 0, shards = 0;
   std::string element = {};  // "[3, 0]"
@@ -32,8 +32,8 @@ struct TensorFault {
 struct Check {
   std::string name;
   bool passed = false;
-  double value = 0, limit = 0;  // of the worst; relative
-  std::string worst = {};       // tensor
+  double value = 0, limit = 0;  // for the worst tensor; relative
+  std::string worst = {};       // name of the tensor
   Index differing = 0, compared = 0;
   std::string text = {};  // in place of value and limit
   std::optional<TensorFault> fault = {};
@@ -59,10 +59,10 @@ struct LayoutOfRanks {
 using GradientDistances = std::map<std::string, double>;
 
 std::vector<Check> check_losses(const Folders& folders);
-/// Of step 1; the second one, in bf16, is of all together.
+/// Checks the gradients of step 1; the second check, in bf16, is for all of them together.
 std::vector<Check> check_gradients(const Folders& folders, const LayoutOfRanks& ranks,
                                    GradientDistances& distances);
-/// After the last step.
+/// Checks the parameters after the last step.
 std::vector<Check> check_parameters(const Folders& folders, const LayoutOfRanks& ranks,
                                     const GradientDistances& distances);
 /// Two runs of one layout: losses, gradients, and every tensor that they saved.

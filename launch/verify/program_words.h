@@ -21,7 +21,7 @@ struct Facts {
   std::vector<std::string> problems = {};  // where it is not
   Index data = 1, pipeline = 1, tensor = 1;
   Index rank_bytes = 0;   // 0: it has no Trainer
-  Index state_bytes = 0;  // of it parameters, gradients and state of the optimizer
+  Index state_bytes = 0;  // the part that is parameters, gradients and state of the optimizer
   std::map<std::string, std::string> configuration = {};
 
   MeshShape mesh() const {
@@ -32,10 +32,10 @@ struct Facts {
   Index number(const std::string& name) const;  // 1 where there is none
   bool bf16() const { return option("--bf16") == "true"; }
 };
-/// Of what it printed. Throws: Error when there is no line about `ranks`.
+/// Parses what the program printed. Throws: Error when there is no line about `ranks`.
 Facts facts_in(const std::string& printed, Index ranks);
 
-/// What a job that failed has said: its own messages, else its last lines.
+/// Returns what a job that failed has said: its own messages, else its last lines.
 std::string reason_in(const std::string& output);
 
 /// `words` without options that save, load, report or end a job, and those of the learning rate's

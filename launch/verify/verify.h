@@ -20,7 +20,7 @@ struct Request {
   std::string directory = ".";
   Index depth = 0;  // blocks; 0: one for each virtual stage
   std::string depth_option = "--num-layers";
-  double limit_s = 1800;  // of each job
+  double limit_s = 1800;  // limit per job
   std::function<void(const std::string&)> say = [](const std::string&) {};
 };
 
@@ -34,7 +34,7 @@ struct Report {
   Index one_rank_bytes = 0;  // planned for a CPU
   std::vector<Check> checks = {};
   bool proved() const;
-  /// Of the first check that has one; null: none.
+  /// Returns the fault of the first check that has one; null: none.
   const TensorFault* fault() const;
 };
 

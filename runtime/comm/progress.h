@@ -36,7 +36,7 @@ class Progress {
     /// Whether a rank of the world has ended its part of the job, so that a wait for it would never
     /// end. Long waits ask.
     std::function<bool(int)> has_ended = [](int) { return false; };
-    observe::StatusPage* page = nullptr;  // of this rank; null: none
+    observe::StatusPage* page = nullptr;  // status page of this rank; null: none
   };
   explicit Progress(Options options);
   Progress(const Progress&) = delete;

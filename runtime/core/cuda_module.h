@@ -18,7 +18,7 @@ std::string cuda_module_path(const std::string& given);
 /// do not support unloading.
 void* find_in_cuda_module(const std::string& path, const char* name, std::string& reason);
 
-/// The same with the type of the function, which its declaration gives:
+/// Finds a function of the type that its declaration gives:
 /// find_in_cuda_module<decltype(open)>(path, "open", reason).
 template <class Function>
 Function* find_in_cuda_module(const std::string& path, const char* name, std::string& reason) {

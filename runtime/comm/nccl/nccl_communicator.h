@@ -89,7 +89,7 @@ class Watchdog final : public comm::Pending {
 
   comm::Progress* host_;  // null where the host mesh never waits
   observe::StatusPage no_page_;
-  observe::StatusPage& page_;  // of this rank
+  observe::StatusPage& page_;  // status page of this rank
   int rank_;
   Device& gpu_;
   double timeout_s_;

@@ -139,7 +139,7 @@ class HostCommunicator final : public Communicator, public Pending {
     observe::Operation shown;
   };
   struct Exchange {
-    Index sequence = 0;  // of the last exchange that used this place
+    Index sequence = 0;  // number of the last exchange that used this place
     bool pending = false;
     std::unique_ptr<MessageBatch> batch;
     std::vector<observe::Operation> shown;  // one a message; reused
@@ -210,14 +210,14 @@ class HostCommunicator final : public Communicator, public Pending {
   CollectiveTask task_;
   alignas(64) std::array<std::byte, 2048> frame_;
 
-  // Of the running collective.
+  // The state of the running collective.
   bool staged_ =
       false;  // goes through the bounce buffers, because some member's data is out of reach
   bool announce_ = false;  // headers go ahead of messages
   std::unique_ptr<MessageBatch> batch_;
   std::vector<Header> headers_;
   Header header_;
-  std::vector<Index> borders_;      // of its parts: elements before each, and of all
+  std::vector<Index> borders_;      // offsets of its parts in elements, and behind them the total
   std::vector<std::byte> scratch_;  // partial results, and what came from other nodes
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> targets_;

@@ -43,7 +43,7 @@ struct alignas(64) MemberState {
   std::atomic<bool> failed{false};            // it has given up; `failure` says why
   alignas(64) std::atomic<int> working{0};    // 1 while it may touch the buffers of others
   alignas(64) std::atomic<Index> arrived{0};  // steps done, see HostCommunicator::arrive
-  alignas(64) CollectiveCall calls[ring];     // of operation s at s % ring
+  alignas(64) CollectiveCall calls[ring];     // operation s is at s % ring
   char failure[256] = "";
 };
 static_assert(std::atomic<Index>::is_always_lock_free);

@@ -80,7 +80,7 @@ class SharedPeerMemory final : public PeerMemory {
  private:
   struct Segment {
     std::vector<Part> parts;           // empty: dropped
-    const std::byte* begin = nullptr;  // of this rank's part
+    const std::byte* begin = nullptr;  // begin of this rank's part
     Index bytes = 0;
   };
   std::vector<Segment> segments_;

@@ -26,7 +26,7 @@ class ShownGroup {
   observe::Operation begin(const Message& message, bool is_send);
 
  private:
-  /// Of the messages with one peer.
+  /// The two channels of the messages with one peer.
   struct PeerChannels {
     int peer = -1;
     observe::GroupId to, from;

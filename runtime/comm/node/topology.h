@@ -10,8 +10,8 @@ struct Topology {
   Topology(const std::vector<int>& node_colors, int rank);
 
   int rank;
-  int node = 0;   // of this rank; nodes are numbered in the order of their lowest rank
-  int lanes = 0;  // ranks of the smallest node: that many pairs speak across nodes
+  int node = 0;   // node of this rank; nodes are numbered in the order of their lowest rank
+  int lanes = 0;  // size of the smallest node in ranks: that many pairs speak across nodes
   std::vector<std::vector<int>> ranks;  // per node, ascending
   std::vector<int> node_of, local_of;   // per rank: its node, and its place there
 

@@ -25,7 +25,7 @@ std::string why_not_writable(const std::string& directory);
 /// Why a directory cannot be used, or be made in one that exists; "" where it can.
 std::string why_no_output_directory(const std::string& path);
 
-/// Of "a/b" and "a/b/": "a"; of "b": ".".
+/// Returns the parent of a path: "a" for "a/b" and "a/b/", "." for "b".
 std::string parent_directory(const std::string& path);
 /// Whether both name the same place, whether it exists or not, and however they are written.
 bool same_place(const std::string& a, const std::string& b);

@@ -52,7 +52,7 @@ struct ChildEnd {
   enum class Why { by_itself, late, asked };
   Why why = Why::by_itself;
   int status = 0, signal = 0;  // with which it has exited, or that has ended it; the other is 0
-  std::string output = {};     // of a pipe
+  std::string output = {};     // text from a pipe
 
   /// Nothing: a signal ended it, or it was asked to end.
   std::optional<int> code() const {

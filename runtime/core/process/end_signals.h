@@ -15,7 +15,7 @@ bool is_ignored(int signal);
 
 class EndSignals {
  public:
-  /// Of this thread and those that it starts: create it before them. Throws: Error.
+  /// Blocks the signals in this thread and those it starts: create it before them. Throws: Error.
   EndSignals();
   /// A signal that has come and was not taken is forgotten.
   ~EndSignals();

@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-/// As the kernel has it: the same for all processes of a node. Throws: Error.
+/// Returns the kernel's host name: the same for all processes of a node. Throws: Error.
 std::string host_name();
 
 }  // namespace trireme

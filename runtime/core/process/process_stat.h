@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-/// Of /proc/PID/stat (proc(5)).
+/// What /proc/PID/stat says of a process (proc(5)).
 struct ProcessStat {
   char state = '?';  // R, S, D, T (stopped), t (traced), Z (zombie), X
   std::int64_t parent = -1, session = -1;

@@ -20,7 +20,7 @@ class LineClock {
   std::string stamp(std::time_t seconds = std::time(nullptr));
 
  private:
-  std::string day_;  // of the line before
+  std::string day_;  // day of the line before
 };
 
 }  // namespace trireme

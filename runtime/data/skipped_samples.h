@@ -23,11 +23,11 @@ class SkippedSamples {
   /// Ranges A-B, with commas between several: "4792-4799,6000-6007". Throws: Error that names the
   /// range.
   explicit SkippedSamples(std::string_view text);
-  /// As one text; empty: none.
+  /// Returns the ranges as one text; empty: none.
   std::string text() const;
 
   bool empty() const { return ranges_.empty(); }
-  /// The sample that is read as the n-th, from 0 on.
+  /// Returns the sample that is read as the n-th, from 0 on.
   Index at(Index n) const;
   void add(const SkippedSamples& more);
   /// The first of the other's samples that are not left out here; -1: there is none.

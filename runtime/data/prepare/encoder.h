@@ -25,23 +25,23 @@ class TextEncoder {
     virtual ~Worker() = default;
     /// Appends the tokens of a text; none are added.
     virtual void encode(std::string_view text, std::vector<std::int32_t>& tokens) = 0;
-    /// As Tokenizer::Scratch::while_encoding(), where that is worth a call.
+    /// Sets a function like Tokenizer::Scratch::while_encoding(), where that is worth a call.
     virtual void while_encoding(std::function<void()> /*f*/) {}  // NOLINT: overriders keep it
   };
 
   virtual ~TextEncoder() = default;
   virtual std::unique_ptr<Worker> worker() const = 0;
   virtual std::string decode(std::span<const std::int32_t> tokens) const = 0;
-  /// The same, with `unknown` for each token that the vocabulary lacks.
+  /// Decodes like decode(), with `unknown` for each token that the vocabulary lacks.
   virtual std::string decode_or(std::span<const std::int32_t> tokens,
                                 std::string_view unknown) const = 0;
   virtual Index vocabulary() const = 0;
   virtual std::optional<Index> bos() const = 0;
   virtual std::optional<Index> eod() const = 0;
-  /// As those of Tokenizer.
+  /// Returns the tokens that end a text, like Tokenizer::stops().
   virtual std::vector<std::int32_t> stops() const;
   virtual std::vector<std::string> warnings() const { return {}; }
-  /// As Sidecar::tokenizer.
+  /// Returns the hash that Sidecar::tokenizer keeps.
   virtual std::string hash() const = 0;
   /// Whether tokens are bytes: text may be anything, and may be cut anywhere.
   virtual bool of_bytes() const = 0;

@@ -22,7 +22,7 @@ enum class TextFormat {
 
 struct PrepareOptions {
   std::vector<std::string> inputs;  // files and pipes; "-": standard input
-  std::string prefix;               // of the files to write
+  std::string prefix;               // prefix of the files to write
   TextFormat format = TextFormat::automatic;
   std::vector<std::string> json_keys{"text"};  // their texts, joined by a newline, are a document
   bool prepend_bos = false, append_eod = false;

@@ -18,10 +18,10 @@ constexpr Index batch_bytes = Index{1} << 20;
 
 /// Whole lines of JSON, or text: a document, or a part of one.
 struct TextBatch {
-  std::string name;  // of the file, for messages
+  std::string name;  // name of the file, for messages
   bool json = false;
-  Index first_line = 1;       // of these lines; counted from 1
-  bool ends_document = true;  // of text
+  Index first_line = 1;       // number of the first line in the file, from 1
+  bool ends_document = true;  // false where text goes on in the next batch
   std::string text;
   Index position = 0;  // bytes of all files that have been read so far
 };

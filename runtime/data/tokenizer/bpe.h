@@ -126,7 +126,7 @@ class Bpe {
       }
     };
     std::vector<Token> symbols;
-    std::vector<RankedMerge> merges;            // of a symbol and the next one
+    std::vector<RankedMerge> merges;            // one per symbol: its merge with the next one
     std::vector<std::uint32_t> before, behind;  // neighbours in a long piece
     std::vector<Candidate> queue;
     std::function<void()> while_encoding;  // Tokenizer::Scratch::while_encoding

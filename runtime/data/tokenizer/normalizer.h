@@ -40,8 +40,8 @@ class Normalizer {
   /// Memory of one thread.
   struct Memory {
     std::string now, next;
-    std::vector<Pattern::Search> searches;  // of the steps that replace matches, in order
-    bool left_out_beginning = false;        // of the last text
+    std::vector<Pattern::Search> searches;  // for the steps that replace matches, in order
+    bool left_out_beginning = false;        // whether the last text lost its beginning
   };
   Memory make_memory() const;
   /// Returns: `text` itself when nothing changes; else `memory`, of make_memory(), holds it.

@@ -23,8 +23,8 @@ class Pretokenizer {
   /// Memory of one thread: one for each step.
   struct Memory {
     struct Step {
-      std::vector<Pattern::Search> search;  // of a split
-      std::string text;                     // of other steps
+      std::vector<Pattern::Search> search;  // for a split
+      std::string text;                     // for other steps
     };
     std::vector<Step> steps;
   };
@@ -36,7 +36,7 @@ class Pretokenizer {
  private:
   struct Step {
     PretokenizerStep definition;
-    std::vector<Pattern> pattern;  // of a split
+    std::vector<Pattern> pattern;  // for a split
   };
   struct Piece {
     std::string_view text;

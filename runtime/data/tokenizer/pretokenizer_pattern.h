@@ -21,7 +21,7 @@ std::string class_pattern(std::span<const CharacterRange> ranges);
 
 struct PatternText {
   std::string text;
-  bool sees_categories = false;  // of characters: it has \p{L}, \s and the like
+  bool sees_categories = false;  // whether it has \p{L}, \s and the like
 };
 /// `pattern` as PCRE2 needs it. Throws: Error with what in it is not understood.
 PatternText pattern_of_pcre2(std::string_view pattern);

@@ -37,7 +37,7 @@ struct NormalizerStep {
     alphabet
   };
   Kind kind = Kind::nfc;
-  std::string pattern;  // of both replacements
+  std::string pattern;  // for both replacements
   std::string content;  // prepend, and what replaces
 };
 

@@ -43,7 +43,7 @@ struct ExecutorMemory {
   /// f32, without memory for frozen ones; empty in forward-only mode. The executor always adds to
   /// them.
   std::vector<Tensor> gradients;
-  /// As write_constants (runtime/graph/constants.h) leaves them; null for a graph without any.
+  /// What write_constants (runtime/graph/constants.h) wrote; null for a graph without any.
   const std::byte* constants = nullptr;
 };
 

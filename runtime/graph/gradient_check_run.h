@@ -51,9 +51,9 @@ class Traced {
  public:
   Traced(const Subject& subject, const Way& way, Device& device);
   Graph graph;
-  Values outputs;           // of the first use
+  Values outputs;           // results of the first use
   Value loss;               // a random linear function of all outputs, in fp64
-  std::vector<Part> parts;  // of the inputs
+  std::vector<Part> parts;  // one per input
   std::vector<Part> output_parts;
   std::vector<int> parameter_of_input;  // -1: data
 };

@@ -26,7 +26,7 @@ struct LengthLimit {
 struct HfConfig {
   std::string model_type;   // "llama"
   TransformerConfig model;  // its seq_length: as long as the limits below and first training allow
-  std::string dtype;        // of the weights, "bfloat16"; "": the file says nothing of it
+  std::string dtype;        // type of the weights, "bfloat16"; "": the file does not say
   Index max_positions = 0;  // longest sequence that the file allows
   std::vector<LengthLimit> limits;
   std::vector<std::string> notes;     // what is not taken over, one sentence each
@@ -44,17 +44,18 @@ std::string hf_config_text(const std::string& path);
 /// Adds a sentence to `problems` for each thing that is not understood: the key, its value and what
 /// would be right. The result means something only if there is none.
 HfConfig parse_hf_config(std::string_view text, std::vector<std::string>& problems);
-/// Of a file. Throws: Error with all problems, a line each, behind the path.
+/// Parses a file. Throws: Error with all problems, a line each, behind the path.
 HfConfig read_hf_config(const std::string& path);
 
-/// In tokens.
+/// Returns the length in tokens.
 Index longest_sequence(const HfConfig& config);
-/// What is wrong with samples of `seq_length` tokens, a sentence each.
+/// Returns what is wrong with samples of `seq_length` tokens, a sentence each.
 std::vector<std::string> length_problems(const HfConfig& config, Index seq_length);
 
-/// The same of the length that is given for training the model of `source` ("--load-hf DIR"); 0:
-/// none. The length decides on time and memory, and models allow very long ones: it is given, and
-/// never taken from the file. Positions beyond the table of a GPT-2 are checked with all options.
+/// Returns what is wrong with the length that is given for training the model of `source`
+/// ("--load-hf DIR"); 0: none. The length decides on time and memory, and models allow very long
+/// ones: it is given, and never taken from the file. Positions beyond the table of a GPT-2 are
+/// checked with all options.
 std::vector<std::string> training_length_problems(const HfConfig& config, const std::string& source,
                                                   Index given);
 

@@ -25,7 +25,7 @@ class HfSource final : public TensorSource {
   ReadReport read(const std::vector<Wanted>& wanted, int threads,
                   const std::function<void()>& has_read) override;
   bool fills(const Wanted& wanted) const override;
-  /// Of all reads so far: safetensors::RowsRead::sum.
+  /// Returns the sum (safetensors::RowsRead::sum) over all reads so far.
   std::uint64_t sum() const { return sum_; }
 
   static constexpr const char* prefix = "parameters/";

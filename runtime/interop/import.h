@@ -13,7 +13,7 @@ namespace trireme::interop {
 
 struct ImportOptions {
   int threads = 1;
-  Index shard_bytes = Index{256} << 20;  // of the step: about so much, and not less than a row
+  Index shard_bytes = Index{256} << 20;  // about so much per shard, at least a row
   std::function<void(Index done, Index total)> progress = {};  // bytes of the model as f32
 };
 

@@ -18,7 +18,7 @@ namespace trireme::interop {
 /// transpose, that hold it.
 struct HfView {
   std::string logical;  // "block.0.attention.query.weight"
-  Shape shape;          // of the logical tensor
+  Shape shape;          // shape of the logical tensor
   std::string hf;       // "transformer.h.0.attn.c_attn.weight"
   Shape hf_shape;       // as it lies in the file
   bool transposed = false;

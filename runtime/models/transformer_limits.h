@@ -12,7 +12,7 @@ struct TransformerLimits {
   static constexpr Index layers = 10'000;
   static constexpr Index heads = Index{1} << 20;
   static constexpr Index channels = Index{1} << 20;
-  static constexpr Index attention_channels = Index{1} << 24;  // of all heads
+  static constexpr Index attention_channels = Index{1} << 24;  // sum over all heads
   static constexpr Index mlp_channels = Index{1} << 24;
   static constexpr Index vocabulary = Index{1} << 31;
   static constexpr Index sequence = Index{1} << 30;

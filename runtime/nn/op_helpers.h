@@ -39,8 +39,8 @@ inline void require_vector_like(const Spec& like, const Spec& x, Index count, co
           "), not ", x);
 }
 
-/// Of an op that reads element i of its inputs and of the gradient before it writes element i of
-/// the output and of the gradients.
+/// Returns what an op may share that reads element i of its inputs and of the gradient before it
+/// writes element i of the output and of the gradients.
 inline Sharing elementwise_sharing(int inputs) {
   Sharing sharing;
   for (int i = 0; i < inputs; ++i) sharing.output_over_input(0, i);

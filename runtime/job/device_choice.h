@@ -11,11 +11,11 @@
 
 namespace trireme::job {
 
-/// Of this rank; `cuda` is the same on all ranks.
+/// The device of this rank; `cuda` is the same on all ranks.
 struct DeviceChoice {
   bool cuda = false;
-  int gpu = 0;         // of those that this rank sees
-  std::string module;  // of CUDA, empty: the installed one
+  int gpu = 0;         // index among the GPUs that this rank sees
+  std::string module;  // path of the CUDA module; empty: the installed one
   std::string reason;  // why no GPU is used although one was wanted; may be empty
 };
 

@@ -7,7 +7,7 @@
 
 namespace trireme::job {
 
-/// Of rank `rank` of `ranks`. Before CUDA is first called; what is set already stays.
+/// Sets the environment of rank `rank` of `ranks` before CUDA is first called; what is set stays.
 void set_gpu_environment(const Options& options, int rank, int ranks);
 
 }  // namespace trireme::job

@@ -26,7 +26,7 @@ struct StartedRank {
   int node_rank = 0, node_ranks = 1;
   /// Collective: all ranks, in another shape each time.
   std::function<std::unique_ptr<Mesh>(const MeshShape&)> make_mesh;
-  observe::StatusPage& page;  // of this rank
+  observe::StatusPage& page;  // status page of this rank
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   /// Called when the options are read, before the rank has threads.
   std::function<void(const Options&)> begin = [](const Options&) {};

@@ -113,7 +113,7 @@ struct PageHeader {
   std::uint32_t version, bytes;
   std::int32_t rank, ranks;
   std::int64_t pid;
-  std::int64_t started_ticks;  // of the process, since the machine started: pids are used again
+  std::int64_t started_ticks;  // ticks from boot to the start of the process: pids are used again
   std::array<char, 64> host;
 };
 
@@ -134,7 +134,7 @@ struct WaitWords {
   static constexpr std::size_t most = 6;
   std::int64_t since_ns;
   std::uint32_t reason;  // WaitsFor
-  std::uint32_t count;   // of what is awaited, which may be more than `most`
+  std::uint32_t count;   // number of operations awaited, which may be more than `most`
   std::array<AwaitedWords, most> awaited;
 };
 
@@ -179,7 +179,7 @@ struct RankRun {
 struct GroupWords {
   std::uint32_t name;
   std::uint32_t channel;               // 1: messages from its first member to its second
-  std::uint32_t runs_begin, runs_end;  // of its members; none where the table was full
+  std::uint32_t runs_begin, runs_end;  // range of its members; none where the table was full
   std::atomic<std::uint64_t> begun, done;
 };
 
@@ -196,8 +196,8 @@ struct PageLayout {
   std::atomic<std::uint64_t> phase;
   std::atomic<std::int64_t> phase_ns;
   std::atomic<std::int64_t> durable_step, memory_step, local_step;  // newest checkpoints; -1: none
-  std::atomic<std::uint64_t> loss_bits;                             // of a double
-  std::atomic<std::int64_t> micro_batches;  // of a step on this rank; 0: unknown
+  std::atomic<std::uint64_t> loss_bits;                             // bits of a double
+  std::atomic<std::int64_t> micro_batches;  // per step on this rank; 0: unknown
   std::atomic<std::int64_t> sharing;        // ranks of its GPU; 0: it has none; -1: unknown
   std::atomic<std::uint64_t> operations_begun, steps_done;
   std::atomic<std::uint64_t> group_count, run_count, names_used;

@@ -20,7 +20,7 @@ class PageMapping {
                             const std::function<void(void*)>& fill);
   /// For reading. Throws: Error also when the file is shorter than `bytes`.
   static PageMapping open(const std::string& path, std::size_t bytes);
-  /// The same, and for writing.
+  /// Opens a page for writing, too.
   static PageMapping open_to_write(const std::string& path, std::size_t bytes);
   PageMapping(PageMapping&& other) noexcept { *this = static_cast<PageMapping&&>(other); }
   PageMapping& operator=(PageMapping&& other) noexcept;

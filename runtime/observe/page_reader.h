@@ -20,7 +20,7 @@ namespace trireme::observe {
 struct GroupState {
   std::string name;
   bool channel = false;       // messages from the first member to the second
-  std::vector<RankRun> runs;  // of its members, which are many in a large job
+  std::vector<RankRun> runs;  // its members, which are many in a large job
   std::uint64_t begun = 0, done = 0;
 };
 
@@ -55,7 +55,7 @@ struct PageState {
   Phase phase = Phase::start;
   std::int64_t phase_ns = 0;
   Index step = -1;
-  Index micro_batches = 0;  // of a step on this rank; 0: unknown
+  Index micro_batches = 0;  // per step on this rank; 0: unknown
   Index sharing = -1;       // ranks of its GPU; 0: it has none; -1: unknown
   int micro_batch = -1, op_index = -1;
   std::string action, op;

@@ -12,7 +12,7 @@ namespace trireme::observe {
 struct ProcessState {
   char state = '?';                 // R, S, D, T (stopped), t (traced), Z (zombie), X
   std::int64_t started_ticks = -1;  // since the machine started: distinguishes processes of one pid
-  std::int64_t tracer_pid = 0;      // of a debugger; 0: none
+  std::int64_t tracer_pid = 0;      // pid of a debugger; 0: none
   std::string wait_channel;         // kernel function that it sleeps in; "" where that is hidden
 };
 

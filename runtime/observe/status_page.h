@@ -52,7 +52,7 @@ class StatusPage {
   StatusPage(const StatusPage&) = delete;
   StatusPage& operator=(const StatusPage&) = delete;
   bool on() const { return page_ != nullptr; }
-  const std::string& path() const { return path_; }  // of its file; "": it is off
+  const std::string& path() const { return path_; }  // path of its file; "": it is off
 
   // At start. When a table of the page is full, the default id is returned, and what would be
   // written with it is left out.

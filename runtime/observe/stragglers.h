@@ -37,11 +37,11 @@ struct SlowRule {
   double ratio = 1.33;
   double z = 6;
   int steps = 20, slow_steps = 16;  // slow in so many of the last steps that all have
-  int series = 3;                   // of one kind at least: of two, either may be the slow one
+  int series = 3;  // least number of series of one kind: of two, either may be the slow one
 };
 
 struct Slow {
-  std::size_t index;  // of the series
+  std::size_t index;  // index of the series
   double ratio;       // median over the last steps
 };
 /// Series that are slow by this rule, ascending.

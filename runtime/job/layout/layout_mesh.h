@@ -14,8 +14,8 @@ namespace trireme {
 /// that no handler of the program mistakes it for a failure.
 struct LayoutChecked {
   Index rank_bytes = 0;          // planned memory of the rank that needs most
-  std::string description = {};  // of the plans of all ranks, with Options::plan_only
-  Index state_bytes = 0;         // of it parameters, gradients and state of the optimizer, at most
+  std::string description = {};  // text of the plans of all ranks, with Options::plan_only
+  Index state_bytes = 0;  // most that parameters, gradients and state of the optimizer take of it
 };
 
 /// Whether this process only plans a layout. The mesh then has its shape, but no other ranks.

@@ -40,7 +40,7 @@ struct HealthRule {
   static constexpr std::uint64_t any_code = UINT64_MAX;  // that no other rule of the sign has
   HealthSign sign;
   std::uint64_t code;  // Xid, or recovery action; 0 where the sign has none
-  int times;           // of one GPU in one attempt, from which on it holds
+  int times;           // how often on one GPU in one attempt, from which on it holds
   HealthAction action;
   std::string_view meaning;
 };

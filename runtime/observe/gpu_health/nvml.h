@@ -19,7 +19,7 @@ struct GpuReading {
   std::optional<std::uint64_t> recovery_action;                 // 0: none is needed
   std::optional<std::uint64_t> corrected_ecc, uncorrected_ecc;  // since the driver was loaded
   std::optional<bool> remap_pending, remap_failed;
-  std::optional<std::uint64_t> nvlink_errors;            // of all links and kinds
+  std::optional<std::uint64_t> nvlink_errors;            // sum over all links and kinds
   std::optional<int> temperature, slowdown_temperature;  // degrees Celsius
 };
 

@@ -24,9 +24,9 @@ struct HangLimits {
   double first_step_s = 120;  // kernels are loaded, connections made
   double load_s = 60;
   double evaluate_s = 60;
-  double program_s = 600;  // of code that is not ours
+  double program_s = 600;  // while code of the program runs, not ours
   double save_s = 600;
-  double exit_s = 60;   // of all processes, when their ranks have ended
+  double exit_s = 60;   // for all processes to end when their ranks have ended
   double storage = 10;  // all limits, so many times, while all ranks read
 };
 
@@ -71,7 +71,7 @@ class HangWatch {
   std::vector<RankProgress> before_;
   std::optional<double> polled_s_;
   double quiet_since_s_ = 0;
-  double longest_quiet_s_ = 0;  // of the whole job in steps, which then moved again
+  double longest_quiet_s_ = 0;  // for the whole job in steps, which then moved again
   bool logged_ = false;
   bool paused_ = false;  // debugged or stopped, when last asked
 };

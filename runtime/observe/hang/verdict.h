@@ -20,10 +20,10 @@ struct RankReport {
   std::optional<PageState> page;
   enum class Process { unknown, running, ended };
   Process process = Process::unknown;  // ended: also when another one has its pid
-  ProcessState state;                  // of a running one
+  ProcessState state;                  // state of a process that runs
   bool node_silent = false;            // its node was asked, and did not answer
 };
-/// Of a page of this machine.
+/// Reports what a page of this machine says.
 RankReport report_of(const PageReader& page);
 
 struct JudgeOptions {
@@ -50,7 +50,7 @@ struct Verdict {
   /// More than a suspicion: what the kernel says, or the only rank that shows no sign of life.
   bool certain = false;
   std::vector<int> ranks;          // ascending
-  std::vector<std::string> hosts;  // of these ranks, each once; sorted
+  std::vector<std::string> hosts;  // hosts of these ranks, each once; sorted
   std::string group;               // "data group 0"
   std::string sentence;            // "hang: rank 37 (n05, pp0 dp2 tp1) has computed ..."
   // A rank is stopped (SIGSTOP) or its node is silent, others are not: no phase explains that.

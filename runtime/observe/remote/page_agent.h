@@ -18,7 +18,7 @@ namespace trireme::observe {
 struct SupervisorAddress {
   int port = 0;
   std::string token;
-  std::vector<std::string> addresses;  // of IPv4 or IPv6, in digits
+  std::vector<std::string> addresses;  // IPv4 or IPv6, in digits
 };
 std::string to_text(const SupervisorAddress& address);
 /// Throws: Error when it is none.

@@ -19,7 +19,7 @@ enum class PageMessage : std::uint32_t {
   page,      // PageNote, and the begin of the page of `rank`
   alive,     // nothing has changed
   answered,  // all pages have been sent since the request of the number in `rank`
-  stack,     // of `rank`: why it is missing, and its frames, a line each
+  stack,     // stack of `rank`: why it is missing, and its frames, a line each
   // From the supervisor.
   ask,        // for all pages; its number in `rank`
   ask_stack,  // for that of `rank`
@@ -44,7 +44,7 @@ struct ReceivedMessage {
 
 class PageConnection {
  public:
-  static constexpr std::size_t most_bytes = std::size_t{1} << 16;  // of a body
+  static constexpr std::size_t most_bytes = std::size_t{1} << 16;  // limit for a body
 
   explicit PageConnection(int socket) : socket_(socket) {}
   ~PageConnection();
@@ -63,7 +63,7 @@ class PageConnection {
  private:
   int socket_ = -1;
   std::string bytes_;
-  std::size_t begin_ = 0;  // of what next() has not returned
+  std::size_t begin_ = 0;  // where what next() has not returned begins
 };
 
 /// Whether two texts are equal, in a time that does not depend on where they differ.

@@ -12,7 +12,7 @@
 
 namespace trireme::observe {
 
-/// As the environment of every process of an attempt has it.
+/// An attempt as the environment of each of its processes names it.
 struct RunAttempt {
   std::string key;          // $TRIREME_RUN_KEY: unlike that of any other run
   std::int64_t number = 0;  // $TRIREME_ATTEMPT
@@ -38,7 +38,7 @@ void remove_earlier_directories(const RunAttempt& attempt, const std::string& di
 /// for `pause_s`. At most `longest_s`.
 void await_free_memory(const std::function<std::optional<std::uint64_t>()>& used, double pause_s,
                        double longest_s, const std::function<void()>& waits);
-/// Of all GPUs of this node, by NVML.
+/// Awaits the free memory of all GPUs of this node, by NVML.
 void await_free_gpus(double longest_s, const std::function<void()>& waits);
 
 }  // namespace trireme::observe

@@ -27,7 +27,7 @@ struct FlatOptions {
   Index bucket_bytes = Index{4} << 20;  // a bucket is closed once it reaches this size
   int data_rank = 0, data_size = 1;
   Update update = Update::replicated;
-  DType compute = DType::f32;  // of the plans: f32, or bf16 with a compute copy
+  DType compute = DType::f32;  // type of the plans: f32, or bf16 with a compute copy
   /// The slices of all data ranks relative to each other; empty: equal.
   std::vector<Index> shares = {};
 };
@@ -48,7 +48,7 @@ struct Bucket {
   /// Index in FlatLayout::ties(): one tied parameter, the same bucket on all its holders.
   int tie = -1;
   Index state_begin = 0;  // where the optimizer state of `updated()` starts in each state buffer
-  bool frozen = false;    // of frozen parameters: nothing is reduced or updated
+  bool frozen = false;    // holds frozen parameters: nothing is reduced or updated
 };
 
 /// One parameter of this rank.
@@ -57,7 +57,7 @@ struct FlatParameter {
   FlatRange range;  // starts at 64 bytes; no gaps inside
   int bucket;
   bool decay;
-  /// Of its data rank, this rank's copy is the one that counts in norms and exports: tensor rank 0
+  /// In its data rank, this rank's copy is the one that counts in norms and exports: tensor rank 0
   /// for replicated ones, the lowest holder for tied ones.
   bool owned;
   /// Ranks of one data rank that hold the same values (tensor ranks of a replicated one, holders
@@ -87,11 +87,11 @@ class FlatLayout {
              const FlatOptions& options);
 
   const FlatOptions& options() const { return options_; }
-  /// What is reduced and updated.
+  /// Returns what is reduced and updated.
   std::span<const Bucket> buckets() const { return {buckets_.data(), trained_buckets_}; }
-  /// The same, and behind them the buckets of frozen parameters: what is loaded and compared.
+  /// Returns buckets(), and behind them those of frozen parameters: what is loaded and compared.
   const std::vector<Bucket>& all_buckets() const { return buckets_; }
-  /// In flat order.
+  /// Returns the parameters in flat order.
   const std::vector<FlatParameter>& parameters() const { return parameters_; }
   /// Sets of pipeline ranks that hold copies of one trained parameter, over the whole model: the
   /// same list on every rank.
@@ -137,7 +137,7 @@ class FlatLayout {
   /// plan.parameters(): any plan over this rank's stages, forward-only ones too. Throws: Error for
   /// a parameter that this rank does not hold, or a plan that computes in another type.
   std::vector<int> positions(const Plan& plan) const;
-  /// As the graph declared it.
+  /// Returns the parameter that the graph declared.
   const Parameter& declared(int position) const {
     return declared_[static_cast<std::size_t>(position)];
   }

@@ -73,7 +73,7 @@ class GradientReducer {
   const ReductionRecord& record() const { return record_; }
 
  private:
-  struct Progress {   // of one bucket in this step
+  struct Progress {   // state of one bucket in this step
     int waiting = 0;  // gradients that are not ready yet
     bool started = false;
     Ticket tensor, data, tie;

@@ -63,7 +63,7 @@ struct StepReport {
   bool skipped = false;         // the norm was not finite: nothing was changed
 };
 
-/// Of one parameter: what its update reads and writes, and computes (kernels/optimizer.h).
+/// What the update of one parameter reads and writes, and computes (kernels/optimizer.h).
 struct UpdateCost {
   double bytes, flops;
 };

@@ -21,7 +21,7 @@ struct ConfigLine;
 struct Written {
   std::vector<std::string> values;
   std::string origin;               // "", or " (in FILE:LINE)"
-  bool list = false, text = false;  // of a file: in brackets; in quotes
+  bool list = false, text = false;  // how a file wrote them: in brackets; in quotes
 };
 
 }  // namespace trireme::options
@@ -34,8 +34,8 @@ struct CommandLine::State {
     std::string name, group;
     std::string meaning;  // what help says: of the default, too
     bool given = false;
-    bool may_differ = false;                // between ranks
-    std::vector<std::string> endings = {};  // of the files that it writes; empty: it writes none
+    bool may_differ = false;                // whether ranks may have different values
+    std::vector<std::string> endings = {};  // endings of files that it writes, if any
     std::optional<FromCheckpoint> from_checkpoint = {};
     bool taken = false;                    // from a checkpoint, or chosen
     std::vector<std::string> values = {};  // that were given, when they are legal
@@ -73,7 +73,7 @@ struct CommandLine::State {
   const std::string program, description;
   std::string group = general_group;
   OptionUse uses_of_group = OptionUse::none;
-  OptionTraits next = {};  // of the option that is declared next
+  OptionTraits next = {};  // traits of the option that is declared next
   std::string config = {};
   std::vector<std::string> words = {};  // what the command line has
   bool has_unknown = false;             // an option is not declared

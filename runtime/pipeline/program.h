@@ -31,7 +31,7 @@ struct Hop {
   int peer = 0;  // stage of the other end
   int chunk = 0;
   Index micro_batch = 0;
-  int slot = 0;  // of (chunk, micro_batch) here
+  int slot = 0;  // slot of (chunk, micro_batch) here
   friend bool operator==(const Hop&, const Hop&) = default;
 };
 
@@ -87,11 +87,11 @@ std::vector<int> slots_of(const WorkOrder& order, int chunks);
 /// waits for.
 std::vector<StageProgram> make_programs(const std::vector<WorkOrder>& orders,
                                         const PipelineShape& shape, ProgramOptions options = {});
-/// The same for a schedule of a program's own, once it is checked. Throws: Error of one sentence
-/// that names the stage, the work and what would be right.
+/// Makes the programs of a schedule of a program's own, once it is checked. Throws: Error of one
+/// sentence that names the stage, the work and what would be right.
 std::vector<StageProgram> make_programs(const ScheduleFunction& schedule,
                                         const PipelineShape& shape, ProgramOptions options = {});
-/// The program of one stage of a training step.
+/// Returns the program of one stage of a training step.
 StageProgram make_program(ScheduleKind kind, const PipelineShape& shape, int stage,
                           ProgramOptions options = {});
 StageProgram make_program(const ScheduleFunction& schedule, const PipelineShape& shape, int stage,

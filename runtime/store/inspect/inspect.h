@@ -39,7 +39,7 @@ OpenedStep open_step(const std::string& directory);
 struct StepSummary {
   Index step = 0;
   std::string path;
-  Index bytes = 0;      // of all its files
+  Index bytes = 0;      // size of all its files
   std::string problem;  // empty: the manifest and the sizes of all files hold
   // What the manifest says; empty when it cannot be read.
   std::string created, run, layout;
@@ -121,13 +121,13 @@ struct TensorDifference {
   std::string name;
   std::string form_a, form_b;  // dtype and shape: "f32 (2, 3)"; empty: that side has none
 
-  // Of contents. Elements are equal when their bits are.
+  // These members describe contents. Elements are equal when their bits are.
   Shape first;  // index of the first that differs
   Element a, b;
   Index elements = 0, differing = 0;
-  Index not_finite = 0;         // of those that differ: infinite, or no number, on a side
+  Index not_finite = 0;         // differing elements that are infinite, or no number, on a side
   double largest_distance = 0;  // |a - b| over the others
-  Index beyond = 0;             // of those that differ: more than DiffOptions::tolerance allows
+  Index beyond = 0;             // differing elements that DiffOptions::tolerance does not allow
 
   /// Where |a - b| / max(1, |a|, |b|) is largest, over finite elements.
   struct Largest {
@@ -141,7 +141,7 @@ struct TensorDifference {
 };
 
 struct StepDiff {
-  std::vector<FactDifference> facts;      // of identity, options, versions, positions
+  std::vector<FactDifference> facts;      // in identity, options, versions, positions
   std::vector<TensorDifference> tensors;  // by name; empty: equal
   Index tensors_compared = 0, bytes_compared = 0;
   double tolerance = 0;  // as in DiffOptions
@@ -160,7 +160,7 @@ Json to_json(const StepDiff& diff, const OpenedStep& a, const OpenedStep& b);
 /// What prune_steps() and clean_leftovers() would delete.
 struct PrunePlan {
   std::vector<Index> deleted, kept;  // newest first
-  Index bytes = 0;                   // of the steps that are deleted
+  Index bytes = 0;                   // size of the steps that are deleted
   std::vector<std::string>
       damaged;  // kept steps that do not hold: the reasons; retention does not count them
   std::vector<std::string> leftovers;  // names

@@ -30,11 +30,11 @@ struct Lineage {
 };
 
 struct LeaseHolder {
-  std::string id;    // of this one lease: no other has it
+  std::string id;    // id of this one lease: no other has it
   std::string host;  // for people; two machines may have one name
   Index pid = 0;
   Index started = 0;  // ticks from the machine's start to that of the process: pids are used again
-  std::string boot;   // of the kernel
+  std::string boot;   // boot id of the kernel
   std::string processes;  // the pid namespace in which `pid` counts
   std::string run;
   std::string since;  // UTC, for people

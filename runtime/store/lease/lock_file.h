@@ -14,7 +14,7 @@ namespace trireme::store {
 struct LockSight {
   std::string text;
   Index changed_ns = 0;
-  /// Of the lease that it is; the whole text where that is not one of ours.
+  /// Returns the id of the lease that it is; the whole text where that is not one of ours.
   std::string id() const;
   /// False when its writer died between creating and writing the file: an older version of trireme,
   /// or a file system without hard links.

@@ -17,7 +17,7 @@ inline constexpr Index most_blocks_read = 8;  // in one run
 
 /// Consecutive blocks of one file.
 struct BlockRun {
-  int file = 0;  // of the manifest
+  int file = 0;  // index in the manifest
   Index first = 0, count = 0;
 };
 
@@ -38,7 +38,7 @@ class BlockReader {
   BlockReader(const std::string& directory, const Manifest& manifest);
 
   struct Result {
-    const std::byte* data = nullptr;  // of the first block; valid until the next read
+    const std::byte* data = nullptr;  // begin of the first block; valid until the next read
     Index bytes = 0;
     std::string problem;         // with the file as a whole: nothing was read
     std::vector<Index> damaged;  // blocks with another checksum

@@ -20,7 +20,7 @@ namespace trireme::safetensors {
 // Whatever a file says is checked before anything depends on it.
 
 inline constexpr Index most_header_bytes = 100'000'000;
-inline constexpr Index length_bytes = 8;  // of N
+inline constexpr Index length_bytes = 8;  // size of N
 
 struct StoredTensor {
   std::string name;
@@ -31,7 +31,7 @@ struct StoredTensor {
 
 struct Header {
   std::vector<StoredTensor> tensors;  // in the order of their data, which they fill without gaps
-  KeyValues metadata;                 // of "__metadata__"
+  KeyValues metadata;                 // from "__metadata__"
 };
 
 /// Checks the name of a tensor, as it stands in messages. Throws: Error when it is empty, long, or
@@ -46,7 +46,7 @@ Header parse_header(std::string_view json, Index data_bytes);
 struct FileHeader {
   Header header;
   Index data_begin = 0;
-  Checksum sum;  // of the JSON
+  Checksum sum;  // checksum of the JSON
 };
 /// Throws: Error that begins with `path`.
 FileHeader read_header(const std::string& path);
@@ -72,15 +72,15 @@ struct Directory {
   std::vector<std::string> files;      // names
   std::vector<LocatedTensor> tensors;  // by name
   std::vector<std::string> absent;     // tensors that the index names and no file has, sorted
-  KeyValues metadata;                  // of the first file
-  Checksum headers;                    // of the headers of all files
-  Index header_bytes = 0;              // of all files
+  KeyValues metadata;                  // from the first file
+  Checksum headers;                    // checksum of the headers of all files
+  Index header_bytes = 0;              // size of the headers of all files
 
   const LocatedTensor* find(const std::string& name) const;  // null: none
   std::string file_path(const LocatedTensor& tensor) const {
     return path + '/' + files[static_cast<std::size_t>(tensor.file)];
   }
-  Index bytes() const;  // of all tensors
+  Index bytes() const;  // sum over all tensors
 };
 
 /// Throws: Error that names the file, when one is missing or not whole, when the index does not

@@ -19,7 +19,7 @@ enum class Element { f32, bf16, f16, f64 };
 const char* name(Element element);
 /// "F32", as in a file.
 const char* name_in_file(Element element);
-/// Of a name in a file; nothing for a type that is none of these.
+/// Parses a name in a file; returns nothing for a type that is none of these.
 std::optional<Element> parse_element(std::string_view name_in_file);
 Index size_bytes(Element element);
 
@@ -31,12 +31,12 @@ std::uint16_t float_to_half(float x);
 /// `count` elements at `from`, which need not be aligned, to f32; exact but for f64, which is
 /// rounded to nearest, ties to even, and becomes infinite beyond the range of f32.
 void to_f32(Element element, const void* from, Index count, float* to);
-/// The same back, rounded to nearest, ties to even. Returns the index of the first finite number
+/// Converts back, rounded to nearest, ties to even. Returns the index of the first finite number
 /// that becomes infinite, or -1.
 Index from_f32(Element element, const float* from, Index count, void* to);
-/// The names in a file of all of them, for messages: "F32, BF16, F16 and F64".
+/// Returns the names in a file of all of them, for messages: "F32, BF16, F16 and F64".
 std::string listed_elements();
-/// The index of the first that is infinite or no number, or -1.
+/// Returns the index of the first that is infinite or no number, or -1.
 Index first_not_finite(const float* values, Index count);
 
 }  // namespace trireme::safetensors

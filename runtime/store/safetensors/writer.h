@@ -23,7 +23,7 @@ struct WrittenTensor {
 
 struct WriteOptions {
   Element element = Element::f32;
-  Index max_file_bytes = Index{5'000'000'000};  // of the data of a file; a larger tensor is alone
+  Index max_file_bytes = Index{5'000'000'000};  // data in a file; a larger tensor is alone
   std::function<void(Index done, Index total)> progress = {};  // bytes
   /// A tensor has a number that is infinite or none; it is written as it is.
   std::function<void(const std::string& tensor, float number)> not_finite = {};

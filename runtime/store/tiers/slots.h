@@ -28,8 +28,8 @@ struct SlotHeader {
   Index step = 0;
   std::string job;  // id of the job that wrote it
   int rank = 0, ranks = 1;
-  Checksum form;                 // of all that a reader must have in common with the writer
-  std::vector<Checksum> blocks;  // of the shard
+  Checksum form;  // checksum of all that a reader must have in common with the writer
+  std::vector<Checksum> blocks;  // checksums of the shard
   bool complete = false;         // all ranks have theirs; not in the text, but in the file's name
 };
 
@@ -53,9 +53,9 @@ Index free_snapshot_bytes();
 Index bytes_of_others(const std::string& directory, const std::vector<int>& own);
 /// Removes all snapshots in the directory, and the directory; also when it is gone already.
 void remove_snapshots(const std::string& directory);
-/// The same on a disk: those of all nodes that are there.
+/// Removes the snapshots on a disk: those of all nodes that are there.
 void remove_local_snapshots(const std::string& disk, const std::string& key);
-/// Those of one node.
+/// Removes those of one node.
 void remove_local_snapshots(const std::string& disk, const std::string& key,
                             const std::string& node);
 /// Removes all files but those of the ranks in `own`, and copies of those of the ranks in `copied`.
@@ -81,7 +81,7 @@ class Slots {
   /// Makes the directory and the files, and reserves all their space; what they hold stays, if it
   /// has the right size. Throws: Error that names the bytes needed and free.
   void reserve();
-  /// Of one slot only.
+  /// Reserves one slot only.
   void reserve(int slot);
   /// In place of reserve(), memory() and finish() for slots on a disk: fills one durably, from the
   /// memory of a slot of the same size. The directory must exist. Calls `before_piece` before each
@@ -95,7 +95,7 @@ class Slots {
   void read(
       int slot, std::byte* to, const std::function<void()>& has_read = [] {}) const;
 
-  /// Of the shard; after reserve().
+  /// Returns the memory of the shard; after reserve().
   std::byte* memory(int slot) const { return memory_[static_cast<std::size_t>(slot)].data(); }
   void begin(int slot) const;
   void finish(int slot, const SlotHeader& header) const;

@@ -19,7 +19,7 @@ namespace trireme::store {
 
 /// What the newest job was started from.
 struct StartOfJob {
-  Index attempt = 0;  // of a supervisor; 0: it has none
+  Index attempt = 0;  // attempt of a supervisor; 0: it has none
   Index step = 0;
   std::string tier;  // where the step was: "memory", "local" (a piece of it was on the disk of a
                      // node), "durable"; empty: started from scratch

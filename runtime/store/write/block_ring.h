@@ -30,7 +30,7 @@ class BlockRing {
   };
   /// `while_waiting` is called many times a second while none is free.
   Slot claim(const std::function<void()>& while_waiting = {});
-  /// The same without waiting: data is null as well while no slot is free.
+  /// Claims without waiting: data is null as well while no slot is free.
   Slot try_claim();
   void fill(Index block);
 

@@ -27,7 +27,7 @@ struct SnapshotReport {
   double write_ms = 0;           // the writer worked, until the file was durable
   bool direct = false;           // O_DIRECT was possible
   bool reserved = false;         // so was fallocate
-  std::vector<Checksum> blocks;  // of the whole file, when there is no error
+  std::vector<Checksum> blocks;  // one per block of the file, when there is no error
   std::string error;             // empty: the file is complete and durable
 };
 
@@ -60,7 +60,7 @@ class Snapshot {
   /// without waiting for any. They may change when `copies` has done what finish_copying() has
   /// queued; pieces of the host when that has returned.
   void start_saving(const std::string& path, Stream& copies, Worker& worker);
-  /// The same to memory of the host, of the size of the image. Pieces of the host are copied when
+  /// Copies to memory of the host, of the size of the image. Pieces of the host are copied when
   /// this returns, past the ring.
   void save(std::byte* to, ThreadPool& pool);
   void start_saving(std::byte* to, Stream& copies, Worker& worker);

@@ -35,8 +35,8 @@ class Unfinished {
 /// Writes a whole file in place of one that was there: after a crash it is the old or the new one.
 void replace_file(const std::string& path, const std::string& text);
 
-/// The same at a path of the user, as open_output(), with its links, pipes and devices. Throws:
-/// Error "PATH: WHY".
+/// Replaces a file at a path of the user, as open_output(), with its links, pipes and devices.
+/// Throws: Error "PATH: WHY".
 void write_output(const std::string& path, const std::string& text, const OutputKind& kind);
 
 }  // namespace trireme

@@ -341,6 +341,7 @@ Trainer::State::State(Context& context_, const Model& model)
   for (const std::string& name : plan.evaluate.model().metrics)
     evaluation_metrics.push_back({name});
   page.set_micro_batches(context.micro_batches());
+  list_observers();
   list_votes();
   page.enter(observe::Phase::program);
 }

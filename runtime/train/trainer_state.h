@@ -109,12 +109,11 @@ struct Trainer::State {
   const LearningRate learning_rate;
   data::SkippedSamples left_out;  // of the training data
   TrainingProgress progress;
-  TrainingProgress last_update;  // when the last update was made: what is saved
-  bool resumed = false;          // resume() was called
-  std::optional<double> last_step_ms;
-  std::optional<train::PlanComparison> comparison;       // of --plan auto
-  Index running_step = 0;                                // of fit(); 0: none
-  bool stop_announced = false;                           // in the log
+  TrainingProgress last_update;                     // when the last update was made: what is saved
+  bool resumed = false;                             // resume() was called
+  std::optional<train::PlanComparison> comparison;  // of --plan auto
+  Index running_step = 0;                           // of fit(); 0: none
+  bool stop_announced = false;                      // in the log
   std::vector<Metric> step_metrics, evaluation_metrics;  // of the last one
   /// What all ranks agreed on at the end of the last step, or with the batch loaded since.
   struct Agreement {
@@ -122,6 +121,25 @@ struct Trainer::State {
   } agreed;
 
  private:
+  /// StepObserver: what watches a step, or acts in it, beside training. A step calls all of them,
+  /// in the order of the list; nothing is allocated in it.
+  struct StepObserver {
+    std::function<void(Index step)> begin = [](Index) {};
+    /// Work of this part is queued.
+    std::function<void(train::StepPart part)> queued = [](train::StepPart) {};
+    /// The next work that is queued changes parameters and state.
+    std::function<void()> before_update = [] {};
+    /// All ranks have agreed on the step, and `progress` counts it.
+    std::function<void(const StepMetrics& metrics)> end = [](const StepMetrics&) {};
+  };
+  /// Called once, when all members are made.
+  void list_observers();
+  void queued(train::StepPart part) {
+    for (const StepObserver& observer : observers_) observer.queued(part);
+  }
+  std::vector<StepObserver> observers_;
+  std::int64_t waited_before_ = 0;  // the step: nanoseconds that the status page counts
+  std::optional<double> last_step_ms_;
   bool has_values_ = false;  // parameters are drawn or loaded
   train::Votes votes_;
   /// The loss, one element for each of `votes_`, and the metrics.
@@ -137,7 +155,8 @@ struct Trainer::State {
   /// loss, and into `metrics` the metrics.
   double finish_sums(double targets, std::vector<Metric>& metrics);
   /// Collective. Does that at the end of a step, and settles the votes, which are part of the sums.
-  double end_step(double targets);
+  /// Then the step counts.
+  void agree(StepMetrics& metrics);
   /// Collective. The global batch that begins at sample `first` of the stream into `inputs`;
   /// returns the targets of all data ranks. The votes to stop travel with them, into `agreed`.
   /// `end`: of a stream that is asked for outputs, which needs no targets; its last sample fills
@@ -148,16 +167,11 @@ struct Trainer::State {
   bool is_profiled(Index step) const {
     return !context.options().profile_ops.empty() && step == context.options().profile_step;
   }
-  /// For the profile, where there is one and its step runs.
-  void mark(train::StepPart part) {
-    if (profile) profile->steps.mark(part);
-  }
-  /// Queues the gradients of a step, and their sums over the mesh.
-  void compute_gradients(Index step, double targets, bool profiled);
-  /// The same two times, hashed.
-  void compute_gradients_twice(Index step, double targets);
-  /// Queues the micro-batches of a step.
-  void start_micro_batches(bool profiled);
+  /// Queues the gradients of a step, and their sums over the mesh; two times, hashed, where the
+  /// step is verified.
+  void compute_gradients(const StepMetrics& metrics);
+  /// Queues the update.
+  void update(const StepMetrics& metrics);
 };
 
 }  // namespace trireme

@@ -59,14 +59,23 @@ double Trainer::State::finish_sums(double targets, std::vector<Metric>& metrics)
   return sums_[0] / targets;
 }
 
-double Trainer::State::end_step(double targets) {
+void Trainer::State::agree(StepMetrics& metrics) {
   const std::span<double> votes = std::span(sums_).subspan(1, votes_.count());
   std::fill(sums_.begin(), sums_.end(), 0.0);
   add_sums(*bound.train);
   votes_.cast(votes);
-  const double loss = finish_sums(targets, step_metrics);
+  metrics.loss = finish_sums(static_cast<double>(metrics.targets), step_metrics);
   votes_.settle(votes);
-  return loss;
+  metrics.metrics = step_metrics;
+  const StepReport report = bound.optimizer->finish_step();
+  metrics.grad_norm = report.grad_norm;
+  metrics.skipped = report.skipped;
+  ++progress.step;
+  progress.samples += context.options().global_batch_size;
+  progress.updates = bound.optimizer->updates();
+  progress.skipped += report.skipped ? 1 : 0;
+  if (!report.skipped) last_update = progress;
+  metrics.skipped_in_row = progress.step - last_update.step;
 }
 
 Index Trainer::State::load(InputBatch& inputs, DataSource& source, Index first,
@@ -99,32 +108,76 @@ Index Trainer::State::load(InputBatch& inputs, DataSource& source, Index first,
   return totals[0];
 }
 
-void Trainer::State::start_micro_batches(bool profiled) {
-  if (!profiled || !profile) return bound.train->start(*bound.train_inputs);
-  ProfiledBatch batch(*bound.train_inputs, profile->steps);
-  bound.train->start(batch);
+void Trainer::State::list_observers() {
+  StepObserver status, faults, profiler, saves, checks;
+  status.begin = [this](Index step) {
+    if (page.phase() != observe::Phase::step) page.enter(observe::Phase::step);
+    page.begin_step(step);
+    waited_before_ = page.waited_ns();
+  };
+  status.end = [this](const StepMetrics& metrics) {
+    const auto ns = static_cast<std::int64_t>(metrics.step_ms * 1e6);
+    page.end_step(metrics.step, ns - (page.waited_ns() - waited_before_), metrics.loss);
+  };
+  faults.begin = [this](Index step) { planted.begin_step(step); };
+  faults.queued = [this](StepPart part) {
+    if (part == StepPart::zero_gradients)
+      planted.after_zero_gradients(progress.step + 1, bound.flat, context.stream());
+  };
+  faults.end = [this](const StepMetrics&) {
+    planted.end_step(durable() != nullptr ? durable()->failures() : 0);
+  };
+  profiler.begin = [this](Index step) {
+    if (profile && is_profiled(step)) profile->steps.begin();
+  };
+  profiler.queued = [this](StepPart part) {
+    if (profile) profile->steps.mark(part);
+  };
+  profiler.end = [this](const StepMetrics& metrics) {
+    if (is_profiled(metrics.step)) report_profile(context, profile.get(), metrics, last_step_ms_);
+    last_step_ms_ = metrics.step_ms;
+  };
+  saves.before_update = [this] {
+    if (checkpointer) checkpointer->before_update();
+  };
+  saves.end = [this](const StepMetrics& metrics) {
+    if (!metrics.skipped && durable() != nullptr) durable()->delete_older();
+  };
+  checks.begin = [this](Index step) { verification.begin(step, is_profiled(step)); };
+  checks.end = [this](const StepMetrics& metrics) {
+    if (verification.hashes() != nullptr) stop_if_corrupted(verification.check(metrics.step));
+    if (replicas.due(metrics.step)) compare_replicas();
+  };
+  observers_ = {status, faults, profiler, saves, checks};
 }
 
-void Trainer::State::compute_gradients(Index step, double targets, bool profiled) {
-  bound.train_inputs->begin(step, 1 / targets);
-  bound.reducer->begin_step();
-  planted.after_zero_gradients(step, bound.flat, context.stream());
-  mark(StepPart::zero_gradients);
-  start_micro_batches(profiled);
-  bound.train_inputs->queued(context.stream());
-  bound.reducer->finish();
-  mark(StepPart::gradient_sums);
-}
-
-void Trainer::State::compute_gradients_twice(Index step, double targets) {
-  StepHashes& hashes = *verification.hashes();
-  bound.reducer->hash_terms_with(&hashes);
-  for (const int time : {0, 1}) {
-    hashes.begin(time);
-    compute_gradients(step, targets, false);
-    hashes.hash_sums();
+void Trainer::State::compute_gradients(const StepMetrics& metrics) {
+  StepHashes* const hashes = verification.hashes();
+  bound.reducer->hash_terms_with(hashes);
+  for (int time = 0; time < (hashes != nullptr ? 2 : 1); ++time) {
+    if (hashes != nullptr) hashes->begin(time);
+    bound.train_inputs->begin(metrics.step, 1 / static_cast<double>(metrics.targets));
+    bound.reducer->begin_step();
+    queued(StepPart::zero_gradients);
+    if (profile && is_profiled(metrics.step)) {
+      ProfiledBatch batch(*bound.train_inputs, profile->steps);
+      bound.train->start(batch);
+    } else {
+      bound.train->start(*bound.train_inputs);
+    }
+    bound.train_inputs->queued(context.stream());
+    bound.reducer->finish();
+    queued(StepPart::gradient_sums);
+    if (hashes != nullptr) hashes->hash_sums();
   }
   bound.reducer->hash_terms_with(nullptr);
+}
+
+void Trainer::State::update(const StepMetrics& metrics) {
+  if (metrics.step == 1) dump_gradients(bound.flat, context);
+  for (const StepObserver& observer : observers_) observer.before_update();
+  bound.optimizer->start_step(
+      metrics.lr, [&](Optimizer::Part part) { queued(part_of(part)); }, verification.hashes());
 }
 
 StepMetrics Trainer::State::step(DataSource& source) {
@@ -133,53 +186,16 @@ StepMetrics Trainer::State::step(DataSource& source) {
   const Clock::time_point start = Clock::now();
   StepMetrics metrics;
   metrics.step = progress.step + 1;
-  if (page.phase() != observe::Phase::step) page.enter(observe::Phase::step);
-  page.begin_step(metrics.step);
-  planted.begin_step(metrics.step);
-  const std::int64_t waited_before = page.waited_ns();
-  const bool profiled = is_profiled(metrics.step);
-  if (profiled && profile) profile->steps.begin();
+  for (const StepObserver& observer : observers_) observer.begin(metrics.step);
   metrics.targets = load(*bound.train_inputs, source, progress.samples);
   metrics.lr = learning_rate.at(metrics.step);
-  const auto targets = static_cast<double>(metrics.targets);
-  mark(StepPart::data);
-
-  const bool twice = !profiled && verification.due(metrics.step);
-  if (twice)
-    compute_gradients_twice(metrics.step, targets);
-  else
-    compute_gradients(metrics.step, targets, profiled);
-  if (progress.step == 0) dump_gradients(bound.flat, context);
-  if (checkpointer) checkpointer->before_update();
-  bound.optimizer->start_step(
-      metrics.lr, [&](Optimizer::Part part) { mark(part_of(part)); },
-      twice ? verification.hashes() : nullptr);
+  queued(StepPart::data);
+  compute_gradients(metrics);
+  update(metrics);
   // All work is queued: from here on the host waits for a GPU, but the GPU never for its host.
-  metrics.loss = end_step(targets);
-  metrics.metrics = step_metrics;
-  const StepReport report = bound.optimizer->finish_step();
-
-  metrics.grad_norm = report.grad_norm;
-  metrics.skipped = report.skipped;
+  agree(metrics);
   metrics.step_ms = 1e3 * seconds_since(start);
-  page.end_step(
-      metrics.step,
-      static_cast<std::int64_t>(metrics.step_ms * 1e6) - (page.waited_ns() - waited_before),
-      metrics.loss);
-  if (profiled) report_profile(context, profile.get(), metrics, last_step_ms);
-  last_step_ms = metrics.step_ms;
-  ++progress.step;
-  progress.samples += context.options().global_batch_size;
-  progress.updates = bound.optimizer->updates();
-  progress.skipped += report.skipped ? 1 : 0;
-  if (!report.skipped) {
-    last_update = progress;
-    if (durable() != nullptr) durable()->delete_older();
-  }
-  metrics.skipped_in_row = progress.step - last_update.step;
-  if (twice) stop_if_corrupted(verification.check(progress.step));
-  if (replicas.due(progress.step)) compare_replicas();
-  planted.end_step(durable() != nullptr ? durable()->failures() : 0);
+  for (const StepObserver& observer : observers_) observer.end(metrics);
   return metrics;
 }
 

@@ -17,10 +17,12 @@ class StepVerification {
   StepVerification(const Context& context, const FlatLayout& flat, StepHashes* hashes)
       : context_(context), flat_(flat), hashes_(hashes) {}
 
-  bool due(Index step) const {
-    return hashes_ != nullptr && step % context_.options().verify_step == 0;
+  /// Decides whether this step is computed twice; a step that is `profiled` is not.
+  void begin(Index step, bool profiled) {
+    twice_ = hashes_ != nullptr && !profiled && step % context_.options().verify_step == 0;
   }
-  StepHashes* hashes() const { return hashes_; }
+  /// Null in a step that is computed once.
+  StepHashes* hashes() const { return twice_ ? hashes_ : nullptr; }
   /// Collective, after the update of a step that was computed twice. Returns what is wrong, the
   /// same on every rank; empty: nothing. Allocates only where something is wrong.
   std::string check(Index step);
@@ -33,6 +35,7 @@ class StepVerification {
   const Context& context_;
   const FlatLayout& flat_;
   StepHashes* hashes_;
+  bool twice_ = false;
   Index last_clean_ = -1;
 };
 

@@ -11,7 +11,7 @@
 
 #include "launch/chaos/faults.h"
 #include "launch/supervisor/records/ledger.h"
-#include "launch/supervisor/records/wrong_bits.h"
+#include "launch/supervisor/records/rank_reports.h"
 
 namespace trireme::supervisor {
 

@@ -1,6 +1,4 @@
 // What ranks write about GPUs, as evidence: whose host it is, and what it costs the host.
-#include "launch/supervisor/records/gpu_signs.h"
-
 #include <csignal>
 #include <filesystem>
 
@@ -8,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "launch/supervisor/decide/judge.h"
+#include "launch/supervisor/records/rank_reports.h"
 #include "runtime/observe/gpu_health/health_monitor.h"
 #include "tests/support/scratch_directory.h"
 

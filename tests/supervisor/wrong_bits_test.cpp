@@ -1,10 +1,9 @@
 // Silent corruption as the supervisor sees it: what the ranks wrote, and the hosts of the next
 // attempt.
-#include "launch/supervisor/records/wrong_bits.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launch/supervisor/records/rank_reports.h"
 #include "tests/supervisor/fake_world.h"
 #include "tests/support/scratch_directory.h"
 

@@ -8,10 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "launch/supervisor/records/gpu_signs.h"
 #include "launch/supervisor/records/ledger.h"
 #include "launch/supervisor/records/nodes.h"
-#include "launch/supervisor/records/wrong_bits.h"
+#include "launch/supervisor/records/rank_reports.h"
 
 namespace trireme::supervisor {
 

@@ -95,7 +95,7 @@ class Experiment {
   std::optional<Trial> outcome_of_attempt(const Struck& struck, const AttemptEnded& ended) const;
   std::optional<Trial> outcome_without_end(const Struck& struck);
   void damage_a_copy(const FaultRequest& request);
-  void take(Trial trial);
+  void add(Trial trial);
 
   const ChaosOptions options_;
   const EndSignals& signals_;
@@ -261,7 +261,7 @@ std::optional<Trial> Experiment::outcome(const Struck& struck) {
   return outcome_without_end(struck);
 }
 
-void Experiment::take(Trial trial) {
+void Experiment::add(Trial trial) {
   trials_.push_back(std::move(trial));
   const Trial& taken = trials_.back();
   std::cerr << fmt::format("fault {}: {}: {}: {}{}, {:.2f} s, {} steps done again\n",
@@ -280,7 +280,7 @@ void Experiment::await_recovery(const Struck& struck) {
                                 struck.fault.victim, struck.fault.attempt,
                                 struck.kind->causes.empty() ? "not noticed" : "no new step",
                                 options_.limit_s));
-  take(std::move(*trial));
+  add(std::move(*trial));
 }
 
 void Experiment::damage_a_copy(const FaultRequest& request) {
@@ -293,7 +293,7 @@ void Experiment::damage_a_copy(const FaultRequest& request) {
   trial.cause_is_right = !copy.problem.empty();
   trial.cause = trial.cause_is_right ? "damage_found" : "not_found";
   trial.seconds = seconds_since(begin);
-  take(std::move(trial));
+  add(std::move(trial));
 }
 
 /// Whether what an earlier fault left would not be taken for an effect of this one.

@@ -288,7 +288,7 @@ class Faults {
 
 }  // namespace
 
-void take_faults(Machine& machine, double hang_s, bool compares) {
+void accept_faults(Machine& machine, double hang_s, bool compares) {
   machine.at_each_observation(
       [faults = std::make_shared<Faults>(machine, hang_s, compares)] { faults->meet_request(); });
 }

@@ -92,6 +92,6 @@ std::vector<int> ranks_to_ask(const FaultKind& kind, const std::string& pages);
 
 /// From now on meets requests at each observation of this machine. `compares`: whether the job
 /// compares its data replicas.
-void take_faults(Machine& machine, double hang_s, bool compares);
+void accept_faults(Machine& machine, double hang_s, bool compares);
 
 }  // namespace trireme::supervisor

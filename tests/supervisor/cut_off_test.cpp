@@ -94,7 +94,7 @@ TEST_F(CutOff, BlamesNoOther) {
   std::optional<Hang> hang;
   while (now_s() < long_s && are_seen && !hang) {
     living.connection().send(PageMessage::alive, -1, "", true);
-    hang = watch.look(now_s());
+    hang = watch.observe(now_s());
     were_seen = were_seen || watch.has_pages();
     are_seen = !were_seen || watch.has_pages();
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

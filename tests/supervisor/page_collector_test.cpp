@@ -122,7 +122,7 @@ TEST_F(PageCollectors, GetWholePagesWhenTheyAsk) {
   ASSERT_TRUE(wait_for_copies());
   for (Index step = 4; step < 40; ++step) {  // faster than pages are sent unasked
     other_.begin_step(step);
-    collector_->ask(long_s);
+    collector_->request(long_s);
     EXPECT_EQ(copy(1).read().step, step);
   }
 }
@@ -134,7 +134,7 @@ TEST_F(PageCollectors, WaitForNoAgentThatIsGone) {
     Stranger silent(collector_->address().port);
     silent.connection().send(PageMessage::hello, -1, collector_->address().token, true);
     ASSERT_TRUE(poll_until([] { return true; }));
-    collector_->ask(0.2);  // the stranger knows the token, and answers nothing
+    collector_->request(0.2);  // the stranger knows the token, and answers nothing
   }
   EXPECT_EQ(copy(0).read().step, 3);
 }
@@ -145,7 +145,7 @@ TEST_F(PageCollectors, EndTheConnectionOfAnAgentThatTakesNothing) {
   ASSERT_TRUE(poll_until([&] { return collector_->any_answers_within(long_s); }));
   // Until no more requests fit into what the system keeps of them.
   for (int i = 0; i < 10'000'000 && collector_->any_answers_within(10 * long_s); ++i)
-    collector_->ask(0);
+    collector_->request(0);
   EXPECT_FALSE(collector_->any_answers_within(10 * long_s));
   EXPECT_TRUE(deaf.is_dropped(*collector_));
 }
@@ -176,7 +176,7 @@ TEST_F(PageCollectors, DropStrangersAndWhatIsNoMessage) {
     liar.connection().send(PageMessage::page, rank, body, true);
     EXPECT_TRUE(liar.is_dropped(*collector_)) << rank << ", " << body.size() << " bytes";
   }
-  collector_->ask(long_s);  // the agent is as it was
+  collector_->request(long_s);  // the agent is as it was
   EXPECT_EQ(copy(0).read().step, 3);
   EXPECT_TRUE(collector_->find(1)->running);
 }
@@ -191,7 +191,7 @@ TEST_F(PageCollectors, KeepFewConnectionsOfThoseWhoSayNothing) {
   }
   EXPECT_TRUE(crowd.front()->is_dropped(*collector_));
   other_.begin_step(9);
-  collector_->ask(long_s);
+  collector_->request(long_s);
   EXPECT_EQ(copy(1).read().step, 9);
 }
 
@@ -255,7 +255,7 @@ TEST_F(PageCollectors, ShowASilentMachineAsTheCulprit) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   };
   while (now_s() < long_s && !(hang && hang->end)) {
-    if (auto found = watch->look(now_s())) hang = found;
+    if (auto found = watch->observe(now_s())) hang = found;
     on_first.heartbeat();
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }

@@ -57,11 +57,11 @@ class RankWatches : public testing::Test {
 
 TEST_F(RankWatches, EndTheJobThatOneRankHoldsUpAndSayWhich) {
   EXPECT_FALSE(watch_.has_pages());
-  EXPECT_FALSE(watch_.look(1));
+  EXPECT_FALSE(watch_.observe(1));
   EXPECT_TRUE(watch_.has_pages());
   let_time_pass();
   std::optional<Hang> hang;
-  for (double now_s = 1; now_s < 20 && !hang; now_s += 0.1) hang = watch_.look(now_s);
+  for (double now_s = 1; now_s < 20 && !hang; now_s += 0.1) hang = watch_.observe(now_s);
   ASSERT_TRUE(hang);
   EXPECT_TRUE(hang->end);
   EXPECT_THAT(hang->sentence, HasSubstr("hang: rank 1 ("));
@@ -80,7 +80,7 @@ TEST_F(RankWatches, ForgetASuspicionWhenTheJobMoves) {
   double now_s = 1;
   for (; now_s < 20 && !hang; now_s += 0.1) {
     for (StatusPage* page : {&waiting_, &computing_}) page->heartbeat();
-    hang = watch_.look(now_s);
+    hang = watch_.observe(now_s);
   }
   ASSERT_TRUE(hang);
   EXPECT_FALSE(hang->end) << hang->sentence;
@@ -88,7 +88,7 @@ TEST_F(RankWatches, ForgetASuspicionWhenTheJobMoves) {
   computing_.progressed();
   hang.reset();
   for (const double end_s = now_s + 0.5; now_s < end_s && !hang; now_s += 0.1)
-    hang = watch_.look(now_s);
+    hang = watch_.observe(now_s);
   ASSERT_TRUE(hang);
   EXPECT_EQ(hang->sentence, "the job moves again");
   EXPECT_FALSE(std::filesystem::exists(verdict_path()));
@@ -96,7 +96,7 @@ TEST_F(RankWatches, ForgetASuspicionWhenTheJobMoves) {
 
 TEST_F(RankWatches, SayWhereARankWasWhenItEnded) {
   EXPECT_EQ(watch_.last_place(1), "");  // no page is seen so far
-  EXPECT_FALSE(watch_.look(1));
+  EXPECT_FALSE(watch_.observe(1));
   EXPECT_THAT(watch_.last_place(1), HasSubstr("rank 1 ("));
   EXPECT_THAT(watch_.last_place(1), HasSubstr("), in \"attention\""));
   EXPECT_THAT(watch_.last_place(1), HasSubstr(", step 3"));
@@ -136,7 +136,7 @@ TEST_F(RankWatches, SayWhyNoRankMovesLongBeforeThatIsAHang) {
 
 TEST_F(RankWatches, SayNothingOfProgramsWithoutPages) {
   RankWatch other({folder_ / "none", folder_.path(), 2, 0.2});
-  for (double now_s = 0; now_s < 100; now_s += 0.1) EXPECT_FALSE(other.look(now_s));
+  for (double now_s = 0; now_s < 100; now_s += 0.1) EXPECT_FALSE(other.observe(now_s));
   EXPECT_FALSE(other.has_pages());
 }
 

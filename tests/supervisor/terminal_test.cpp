@@ -55,7 +55,7 @@ TEST(Terminal, ShowsAllInOrder) {
   {
     Terminal terminal(out.writer(), out.writer());
     terminal.show("step 1\n");
-    terminal.say("attempt 2");
+    terminal.log("attempt 2");
     terminal.show("step 2\n");
   }
   out.close_writer();
@@ -85,7 +85,7 @@ TEST(Terminal, SaysHowMuchItHasNotShown) {
     });
     while (shown < Terminal::most_waiting / 2)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    terminal.say("an end");
+    terminal.log("an end");
     while (!said.ends_with("an end\n")) said += errors.read(1 << 12);
   }
   out.close_writer();

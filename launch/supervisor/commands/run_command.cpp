@@ -261,7 +261,7 @@ int supervise(RunArguments& given, const Job& job, bool& requeue) {
   settings.run = new_run_id(machine.date(), settings.pid);
   History history = machine.take_over(settings.run);
   remove_offer(machine.paths());  // of a supervisor that was killed
-  if (given.machine.allow_chaos) take_faults(machine, given.machine.hang_s, job.compares);
+  if (given.machine.allow_chaos) accept_faults(machine, given.machine.hang_s, job.compares);
   const int code = Supervisor(machine, machine.files(), settings, std::move(history)).run();
   requeue = given.requeue && code == code::stopped && !machine.stopped_by_user();
   return code;

@@ -64,28 +64,28 @@ double AttemptWatch::seconds_to(Index step) const {
   return static_cast<double>(std::max<Index>(0, step - facts_.last_step)) * pace_.mean_step_s();
 }
 
-void AttemptWatch::note_steps(const std::vector<Step>& steps, double now) {
+void AttemptWatch::add_steps(const std::vector<Step>& steps, double now) {
   if (first_step_ < 0) {
     double steps_s = 0;
     for (const Step& step : steps) steps_s += step.seconds;
     first_step_ = std::max(began_, now - steps_s);
     first_number_ = steps.front().number;
-    say_origin();
+    log_origin();
   }
   for (const Step& step : steps) {
     times_.step(step.number, step.seconds);
     pace_.step(step.number, step.seconds, now);
     facts_.last_step = step.number;
-    if (step.spike) note_loss_spike(step);
+    if (step.spike) record_loss_spike(step);
   }
 }
 
-void AttemptWatch::note(const Observation& seen, double looked_at) {
+void AttemptWatch::update(const Observation& seen, double looked_at) {
   const double now = launcher_.now();
   // A machine that slept, or was too busy to run this process, says nothing about the job.
-  if (settings_.hang_s > 0 && now - looked_at > std::max(look_s, settings_.hang_s / 2))
+  if (settings_.hang_s > 0 && now - looked_at > std::max(most_wait_s, settings_.hang_s / 2))
     last_sign_ = now;
-  if (!seen.steps.empty()) note_steps(seen.steps, now);
+  if (!seen.steps.empty()) add_steps(seen.steps, now);
   if (!seen.steps.empty() || seen.output || seen.durable != seen_durable_) last_sign_ = now;
   seen_durable_ = seen.durable;
   printed_ = printed_ || seen.output;
@@ -95,7 +95,7 @@ void AttemptWatch::note(const Observation& seen, double looked_at) {
   facts_.last_step = std::max(facts_.last_step, facts_.durable);
   times_.durable(facts_.durable);
   pace_.durable(facts_.durable, now);
-  session_.note_signals(seen.signals);
+  session_.add_signals(seen.signals);
   pages_ = seen.pages;
   if (pages_) last_pages_ = now;
   if (seen.hang && !asked_) {
@@ -110,7 +110,7 @@ void AttemptWatch::note(const Observation& seen, double looked_at) {
   }
 }
 
-void AttemptWatch::note_loss_spike(const Step& step) {
+void AttemptWatch::record_loss_spike(const Step& step) {
   const LossSpike line{plan_.attempt, launcher_.date(), step.number, step.loss};
   session_.record(line);
   launcher_.notify("loss_spike",
@@ -119,7 +119,7 @@ void AttemptWatch::note_loss_spike(const Step& step) {
 }
 
 /// Says from which snapshot the attempt has started, where it was from one.
-void AttemptWatch::say_origin() const {
+void AttemptWatch::log_origin() const {
   const Started started = files_.started_from(plan_.attempt);
   const bool in_memory = started.tier == "memory";
   if (!in_memory && started.tier != "local") return;

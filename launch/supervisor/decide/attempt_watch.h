@@ -71,7 +71,7 @@ class AttemptWatch : Part {
   double start_s() const { return first_step_ - began_; }
 
   /// Takes what has happened since `looked_at`.
-  void note(const Observation& seen, double looked_at);
+  void update(const Observation& seen, double looked_at);
   /// Acts on requests to stop and on hangs. Returns whether the attempt is to be ended by force.
   bool must_end();
   /// Asks the job to save and end, to continue on other hosts.
@@ -83,9 +83,9 @@ class AttemptWatch : Part {
   double ended() const { return ended_; }
 
  private:
-  void note_steps(const std::vector<Step>& steps, double now);
-  void note_loss_spike(const Step& step);
-  void say_origin() const;
+  void add_steps(const std::vector<Step>& steps, double now);
+  void record_loss_spike(const Step& step);
+  void log_origin() const;
   bool does_not_stop();
   bool does_not_move();
   void request_stop();

@@ -93,7 +93,7 @@ bool Hosts::choose(AttemptPlan& plan, const std::string& left) {
   hosts = without(hosts, states, to_leave);
   const auto pick_some = [&](Index count) { return pick_hosts(hosts, states, before, count); };
   plan.hosts = pick_some(settings_.nodes);
-  if (settings_.elastic()) no_layout_ = !layouts_.take(plan, pick_some);
+  if (settings_.elastic()) no_layout_ = !layouts_.choose(plan, pick_some);
   return !plan.hosts.empty();
 }
 
@@ -163,8 +163,8 @@ void Hosts::write_nodes() {
   launcher_.show_nodes(session_.nodes(), unfit);
 }
 
-void Hosts::note_end(const AttemptEnded& ended, const AttemptPlan& plan,
-                     const std::vector<NodeState>& before) {
+void Hosts::update(const AttemptEnded& ended, const AttemptPlan& plan,
+                   const std::vector<NodeState>& before) {
   for (const Blame& blame : ended.blame)
     if (blame.points > 1) fit_.erase(blame.host);  // when it returns, it is checked again
   const bool names_a_host = std::any_of(ended.blame.begin(), ended.blame.end(),
@@ -188,7 +188,7 @@ std::optional<Fitness> Hosts::await_preflight(const std::vector<Host>& hosts, bo
   if (check == nullptr) return std::nullopt;
   const double asked_at = launcher_.now();
   std::optional<Fitness> found;
-  while (!(found = check->poll()) && session_.look(look_s)) {
+  while (!(found = check->poll()) && session_.observe(most_wait_s)) {
   }
   waited_.preflight_s += launcher_.now() - asked_at;
   return found;
@@ -198,7 +198,7 @@ std::vector<std::string> Hosts::await_unreachable(const Evidence& evidence) {
   if (!evidence.daemon_lost || !evidence.lost_host.empty()) return {};
   const auto question = launcher_.find_unreachable();
   std::optional<std::vector<std::string>> found;
-  while (!(found = question->poll()) && session_.look(look_s)) {
+  while (!(found = question->poll()) && session_.observe(most_wait_s)) {
   }
   return found.value_or(std::vector<std::string>());
 }

@@ -39,8 +39,8 @@ class Hosts : Part {
   std::vector<std::string> await_unreachable(const Evidence& evidence);
   /// Takes notice of what the end of an attempt says of its hosts, and shows those that are in
   /// quarantine since `before`.
-  void note_end(const AttemptEnded& ended, const AttemptPlan& plan,
-                const std::vector<NodeState>& before);
+  void update(const AttemptEnded& ended, const AttemptPlan& plan,
+              const std::vector<NodeState>& before);
 
   /// Parts of the time since they were taken last: too few hosts, and their preflight.
   struct Waited {

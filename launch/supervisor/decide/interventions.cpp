@@ -21,12 +21,12 @@ Move without(const Leave& leave) {
           Json::Object{{"host", leave.host}, {"why", leave.why}}, leave};
 }
 
-/// Looks no more often than once in an interval.
-class Looks {
+/// The time between two looks at something.
+class Interval {
  public:
-  Looks(double interval_s, double last) : interval_s_(interval_s), last_(last) {}
-  bool are_due(double now) const { return now - last_ >= interval_s_; }
-  void done(double now) { last_ = now; }
+  Interval(double interval_s, double last) : interval_s_(interval_s), last_(last) {}
+  bool is_over(double now) const { return now - last_ >= interval_s_; }
+  void restart(double now) { last_ = now; }
 
  private:
   const double interval_s_;
@@ -40,16 +40,16 @@ class Grow : public Intervention, Part {
       : Part(session),
         hosts_(hosts),
         layouts_(layouts),
-        looks_(settings_.grow_interval_s, attempt.began()) {}
+        interval_(settings_.grow_interval_s, attempt.began()) {}
 
   std::optional<Move> consider(const AttemptWatch& attempt) override {
-    const bool is_due = looks_.are_due(launcher_.now());
+    const bool is_due = interval_.is_over(launcher_.now());
     if (!is_due && !asks_) return std::nullopt;
     AttemptPlan larger;
     bool found = false;
     try {
       if (is_due) hosts_.apply_releases();
-      looks_.done(launcher_.now());
+      interval_.restart(launcher_.now());
       // The job is watched while the program is asked.
       asks_ = !layouts_.with([&] { found = hosts_.choose(larger); });
       if (asks_ || !found) return std::nullopt;
@@ -74,7 +74,7 @@ class Grow : public Intervention, Part {
  private:
   Hosts& hosts_;
   Layouts& layouts_;
-  Looks looks_;
+  Interval interval_;
   bool asks_ = false;  // the program, what more hosts could run
 };
 
@@ -85,8 +85,8 @@ class LeaveForRepair : public Intervention, Part {
   LeaveForRepair(Session& session, Hosts& hosts) : Part(session), hosts_(hosts) {}
 
   std::optional<Move> consider(const AttemptWatch& attempt) override {
-    if (!looks_.are_due(launcher_.now())) return std::nullopt;
-    looks_.done(launcher_.now());
+    if (!interval_.is_over(launcher_.now())) return std::nullopt;
+    interval_.restart(launcher_.now());
     for (const GpuSign& sign : launcher_.gpu_signs()) {
       if (sign.action != observe::HealthAction::leave ||
           !contains(attempt.plan().hosts, sign.host) ||
@@ -103,7 +103,7 @@ class LeaveForRepair : public Intervention, Part {
 
  private:
   Hosts& hosts_;
-  Looks looks_{look_at_hosts_s, 0};
+  Interval interval_{look_at_hosts_s, 0};
 };
 
 // Each look at slow hosts judges the last 20 steps: slow in all looks over so many means for 60.
@@ -134,8 +134,8 @@ class ReplaceStraggler : public Intervention, Part {
   ReplaceStraggler(Session& session, Hosts& hosts) : Part(session), hosts_(hosts) {}
 
   std::optional<Move> consider(const AttemptWatch& attempt) override {
-    if (!looks_.are_due(launcher_.now())) return std::nullopt;
-    looks_.done(launcher_.now());
+    if (!interval_.is_over(launcher_.now())) return std::nullopt;
+    interval_.restart(launcher_.now());
     const std::vector<SlowHost> slow = launcher_.slow_hosts();
     std::erase_if(since_, [&](const auto& since) {
       return std::none_of(slow.begin(), slow.end(),
@@ -183,7 +183,7 @@ class ReplaceStraggler : public Intervention, Part {
   }
 
   Hosts& hosts_;
-  Looks looks_{look_at_hosts_s, 0};
+  Interval interval_{look_at_hosts_s, 0};
   std::map<std::string, Index> since_;      // slow hosts, and the step at which they were so first
   std::set<std::string> said_;              // slow hosts that stay
   std::map<std::string, double> no_spare_;  // hosts for which there was none, and when

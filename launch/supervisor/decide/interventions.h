@@ -23,8 +23,8 @@ bool is_worth_a_restart(const Growth& growth);
 class Intervention {
  public:
   virtual ~Intervention() = default;
-  /// Looks where that is due, while the attempt does steps. Returns what the job is to be asked to
-  /// do; nothing where it is to go on.
+  /// Interval where that is due, while the attempt does steps. Returns what the job is to be asked
+  /// to do; nothing where it is to go on.
   virtual std::optional<Move> consider(const AttemptWatch& attempt) = 0;
 };
 

@@ -37,7 +37,7 @@ std::vector<Layout> parse_layouts(const std::string& lines) {
 }
 
 /// The first question that a call has is asked first.
-void KnownLayouts::ask(LayoutQuestion question) {
+void KnownLayouts::request(LayoutQuestion question) {
   if (!question_) question_ = std::move(question);
 }
 
@@ -57,7 +57,7 @@ void KnownLayouts::answer(const LayoutQuestion& question, const std::vector<Layo
 
 std::optional<Layout> KnownLayouts::at(std::size_t choice, Index ranks) {
   if (const auto known = known_.find({choice, ranks}); known != known_.end()) return known->second;
-  ask({choice, {ranks}});
+  request({choice, {ranks}});
   return std::nullopt;
 }
 
@@ -76,7 +76,7 @@ std::optional<Layout> KnownLayouts::largest_of(std::size_t choice, Index ranks) 
       break;
     }
   }
-  if (!missing.ranks.empty()) ask(std::move(missing));
+  if (!missing.ranks.empty()) request(std::move(missing));
   return std::nullopt;
 }
 
@@ -112,7 +112,7 @@ bool Layouts::with(const std::function<void()>& use) {
 
 bool Layouts::await(const std::function<void()>& use) {
   while (!with(use))
-    if (!session_.look(look_s)) {
+    if (!session_.observe(most_wait_s)) {
       asked_.reset();
       return false;
     }
@@ -148,7 +148,7 @@ std::string Layouts::why_not_elastic() {
   return "";
 }
 
-bool Layouts::take(AttemptPlan& plan, const PickSome& pick_some) {
+bool Layouts::choose(AttemptPlan& plan, const PickSome& pick_some) {
   const Index per_host = settings_.ranks_per_node;
   Index hosts = settings_.nodes;
   plan.fewer = plan.hosts.empty();

@@ -49,7 +49,7 @@ class KnownLayouts {
   void refuse(const Layout& layout);
 
  private:
-  void ask(LayoutQuestion question);
+  void request(LayoutQuestion question);
 
   const std::size_t choices_;
   std::optional<LayoutQuestion> question_;
@@ -79,7 +79,7 @@ class Layouts : Part {
   /// Takes the layout of the hosts that were picked; where those are none, that of as many as can
   /// be had. Hosts that it does not need stay out. Returns false where there are hosts, and no
   /// layout is legal on them.
-  bool take(AttemptPlan& plan, const PickSome& pick_some);
+  bool choose(AttemptPlan& plan, const PickSome& pick_some);
   /// Leaves out a layout that the program has refused after it had called it legal, as where memory
   /// is short: the next smaller one is tried. Returns false where it has not refused one.
   bool refuse_if_it_cannot_run(const AttemptPlan& plan);

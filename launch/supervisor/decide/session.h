@@ -1,5 +1,5 @@
 // Session: what the parts of a supervisor share: its settings, the ledger, and whether it was asked
-// to stop.
+// to stop. supervisor.cpp defines its functions.
 #pragma once
 
 #include <string>
@@ -41,7 +41,7 @@ struct Settings {
   Index least_nodes() const { return elastic() ? min_nodes : nodes; }
 };
 
-constexpr double look_s = 0.05;       // the longest wait without a look at the clock
+constexpr double most_wait_s = 0.05;  // the longest wait without a look at the clock
 constexpr double same_request_s = 2;  // a request to stop again within it is the same request
 
 /// Returns who asked: "SIGTERM", or "trireme stop --now".
@@ -65,11 +65,11 @@ struct Session {
   /// Returns the points of all hosts now.
   std::vector<NodeState> nodes() const { return node_states(history, launcher.date()); }
 
-  void note_signals(const std::vector<int>& signals);
+  void add_signals(const std::vector<int>& signals);
   bool is_time_over() const;
   void stop_with(int signal);
   /// Waits once between attempts, at most so long. Returns false where it was asked to stop.
-  bool look(double seconds);
+  bool observe(double seconds);
   /// Waits between attempts. Returns false where it was asked to stop.
   bool wait(double seconds);
 

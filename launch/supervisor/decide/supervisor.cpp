@@ -1,6 +1,7 @@
 #include "launch/supervisor/decide/supervisor.h"
 
 #include <algorithm>
+#include <csignal>
 #include <exception>
 #include <memory>
 #include <utility>
@@ -107,7 +108,7 @@ Facts Supervisor::attempt(const AttemptPlan& plan) {
   watch_until_it_ends(watch);
   layouts_.drop_question();
   launcher_.end_all();
-  watch.note(launcher_.observe(0), launcher_.now());  // what was written until the end
+  watch.update(launcher_.observe(0), launcher_.now());  // what was written until the end
 
   Facts facts = watch.facts_at_end();
   last_ended_ = watch.ended();
@@ -121,7 +122,7 @@ Facts Supervisor::attempt(const AttemptPlan& plan) {
                   ended.attempt, name(ended.cause), ended.code, ended.last_step, ended.durable,
                   ended.error.empty() ? "" : ": " + ended.error),
       to_json(ended));
-  hosts_.note_end(ended, plan, states_before);
+  hosts_.update(ended, plan, states_before);
   return facts;
 }
 
@@ -129,7 +130,7 @@ void Supervisor::watch_until_it_ends(AttemptWatch& watch) {
   const auto interventions = interventions_in(watch, session_, hosts_, layouts_);
   while (!watch.launcher_ended() && !watch.must_end()) {
     const double looked_at = launcher_.now();
-    watch.note(launcher_.observe(look_s), looked_at);
+    watch.update(launcher_.observe(most_wait_s), looked_at);
     for (const auto& each : interventions)
       if (watch.trains())
         if (const auto move = each->consider(watch)) watch.move(*move);
@@ -233,6 +234,54 @@ Index step_to_go_back_to(const Session& session, bool resumes) {
     session.launcher.log(
         fmt::format("continues from step {}: step {}, computed twice, was clean", step, clean));
   return step;
+}
+
+std::string name_of_request(int signal) {
+  return signal == SIGKILL ? "trireme stop --now" : name_of_signal(signal);
+}
+
+Session::Session(Launcher& the_launcher, RunFiles& the_files, Settings the_settings,
+                 History the_history)
+    : launcher(the_launcher),
+      files(the_files),
+      settings(std::move(the_settings)),
+      history(std::move(the_history)),
+      began(the_launcher.now()) {}
+
+void Session::add_signals(const std::vector<int>& signals) {
+  for (const int signal : signals) {
+    if (signal == SIGKILL) {
+      force = signal;
+      stop = stop == 0 ? signal : stop;
+    } else if (stop == 0) {
+      stop_with(signal);
+    } else if (signal != SIGUSR1 && launcher.now() - stop_since >= same_request_s) {
+      force = signal;
+    }
+  }
+}
+
+bool Session::is_time_over() const {
+  return settings.time_limit_s > 0 && launcher.now() - began >= settings.time_limit_s;
+}
+
+void Session::stop_with(int signal) {
+  stop = signal;
+  stop_since = launcher.now();
+}
+
+bool Session::observe(double seconds) {
+  add_signals(launcher.observe(std::clamp(seconds, 0.0, most_wait_s)).signals);
+  if (is_time_over() && stop == 0) stop_with(SIGUSR1);  // as where it is over during an attempt
+  return stop == 0;
+}
+
+bool Session::wait(double seconds) {
+  const double until = launcher.now() + seconds;
+  do {
+    if (!observe(until - launcher.now())) return false;
+  } while (launcher.now() < until);
+  return true;
 }
 
 }  // namespace trireme::supervisor

@@ -148,7 +148,7 @@ void Machine::show_nodes(const std::vector<NodeState>& states,
   }
 }
 
-void Machine::log(const std::string& line) { terminal_.say(printable(line)); }
+void Machine::log(const std::string& line) { terminal_.log(printable(line)); }
 
 void Machine::notify(const std::string& event, const std::string& line, const Json& details) {
   log(line);
@@ -260,7 +260,7 @@ Observation Machine::observe(double seconds) {
     seen.steps = metrics_.read();
   }
   if (rank_watch_ && mpirun_runs()) {
-    seen.hang = rank_watch_->look(now());
+    seen.hang = rank_watch_->observe(now());
     seen.pages = rank_watch_->has_pages();
   }
   if (mpirun_end_) {

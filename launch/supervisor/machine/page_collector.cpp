@@ -181,23 +181,23 @@ void PageCollector::poll() {
   take_connections();
   for (const auto& agent : agents_) {
     if (agent->gone) continue;
-    take(*agent);
+    receive(*agent);
     if (agent->gone) agent->end();
   }
   drop_unknown();
 }
 
-void PageCollector::take(Agent& agent) {
+void PageCollector::receive(Agent& agent) {
   const std::size_t most = agent.known ? observe::PageConnection::most_bytes : 64;
   if (!agent.connection.receive(most)) agent.gone = true;
   while (const auto message = agent.connection.next()) {
-    if (take(agent, *message)) continue;
+    if (receive(agent, *message)) continue;
     agent.gone = true;
     return;
   }
 }
 
-bool PageCollector::take(Agent& agent, const ReceivedMessage& message) {
+bool PageCollector::receive(Agent& agent, const ReceivedMessage& message) {
   if (!agent.known) {
     agent.known =
         message.kind == PageMessage::hello && observe::same_secret(message.body, address_.token);
@@ -259,7 +259,7 @@ bool PageCollector::take_page(Agent& agent, const ReceivedMessage& message) {
   return true;
 }
 
-void PageCollector::ask(double silent_s) {
+void PageCollector::request(double silent_s) {
   poll();
   ++asked_;
   for (const auto& agent : agents_)

@@ -29,7 +29,7 @@ class PageCollector {
   void poll();
   /// Asks for all pages, and waits for them. Agents from which nothing has come for `silent_s` are
   /// not waited for.
-  void ask(double silent_s);
+  void request(double silent_s);
   /// Whether anything has come in the last `silent_s` seconds: where agents of several other
   /// machines are connected, from one of these. The agent of this machine answers also while this
   /// machine is cut off from all others.
@@ -51,8 +51,8 @@ class PageCollector {
   struct Copy;
   void listen();
   void take_connections();
-  void take(Agent& agent);
-  bool take(Agent& agent, const observe::ReceivedMessage& message);
+  void receive(Agent& agent);
+  bool receive(Agent& agent, const observe::ReceivedMessage& message);
   bool take_page(Agent& agent, const observe::ReceivedMessage& message);
   void drop_unknown();
 

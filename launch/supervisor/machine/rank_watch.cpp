@@ -148,12 +148,12 @@ std::vector<observe::RankReport> RankWatch::reports() const {
 observe::Verdict RankWatch::judge(double now_s, const observe::JudgeOptions& options) {
   if (collector_ && (asked_at_ < 0 || now_s - asked_at_ >= ask_s)) {
     asked_at_ = now_s;
-    collector_->ask(silent_s);
+    collector_->request(silent_s);
   }
   return observe::judge(reports(), options);
 }
 
-std::optional<Hang> RankWatch::look(double now_s) {
+std::optional<Hang> RankWatch::observe(double now_s) {
   if (collector_) collector_->poll();
   const double pause_s = options_.hang_s > 0 ? std::min(look_s, options_.hang_s / 5) : look_s;
   if (looked_at_ >= 0 && now_s - looked_at_ < pause_s) return std::nullopt;

@@ -35,7 +35,7 @@ class RankWatch {
   bool has_pages() const;
   /// Call it often: it looks some times a second. Something when there is a verdict, which is then
   /// in the folder as well, or when a job of which there was one moves again.
-  std::optional<Hang> look(double now_s);
+  std::optional<Hang> observe(double now_s);
   /// "rank 2 (n1, pp0 dp2 tp0), in "attention backward", step 3", as its last page says, which
   /// outlives it; empty: it has none.
   std::string last_place(int rank) const;

@@ -154,7 +154,7 @@ std::string Paths::attempt(Index number) const {
 }
 
 std::unique_ptr<Lease> take_run(const Paths& paths,
-                                const std::function<void(const std::string& line)>& say) {
+                                const std::function<void(const std::string& line)>& log) {
   fs::create_directories(paths.folder);
   const auto holder = holder_of(paths);
   require(!holder || !holder->certainly_lives(), paths.run, ": ", holder ? holder->described() : "",
@@ -164,7 +164,7 @@ std::unique_ptr<Lease> take_run(const Paths& paths,
   bool said = false;
   const auto waits = [&] {  // for one of another machine, whose lock changes while it runs
     if (const auto other = holder_of(paths); other && !std::exchange(said, true))
-      say(str(paths.run, ": waits to see whether ", other->described(), " still runs"));
+      log(str(paths.run, ": waits to see whether ", other->described(), " still runs"));
     return false;
   };
   try {

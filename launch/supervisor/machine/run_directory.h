@@ -30,9 +30,9 @@ struct Paths {
 inline constexpr const char* release_prefix = "release-";
 
 /// The right to supervise a run. Throws: Error that names the process that has it.
-/// `say` gets a line where that takes time, as it does where one on another machine may still run.
+/// `log` gets a line where that takes time, as it does where one on another machine may still run.
 std::unique_ptr<Lease> take_run(const Paths& paths,
-                                const std::function<void(const std::string& line)>& say);
+                                const std::function<void(const std::string& line)>& log);
 /// The process that supervises the run, "pid 71 on node3 (...)"; nothing: none does.
 std::optional<std::string> supervisor_of(const Paths& paths);
 

@@ -112,7 +112,7 @@ Terminal::~Terminal() {
 void Terminal::show(std::string_view output) {
   if (!output.empty()) state_->add(state_->output, std::string(output));
 }
-void Terminal::say(const std::string& line) { state_->add(state_->errors, state_->line_of(line)); }
+void Terminal::log(const std::string& line) { state_->add(state_->errors, state_->line_of(line)); }
 
 namespace {
 

@@ -24,10 +24,10 @@ class Terminal {
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
-  /// Writes what a job has printed, unchanged. Returns at once, as does say().
+  /// Writes what a job has printed, unchanged. Returns at once, as does log().
   void show(std::string_view output);
   /// Writes "[10:14:55] trireme run: LINE" after the output before it. `line`: without its end.
-  void say(const std::string& line);
+  void log(const std::string& line);
 
  private:
   struct State;

@@ -23,8 +23,8 @@ struct Sidecar {
   bool prepend_bos = false, append_eod = false;
   std::vector<std::string> json_keys;
 
-  /// For bits per byte: log2(e) * loss / bytes_per_token(), of the whole corpus. Tokens that were
-  /// added count as tokens without text.
+  /// Returns the average over the whole corpus, for bits per byte: log2(e) * loss /
+  /// bytes_per_token(). Tokens that were added count as tokens without text.
   double bytes_per_token() const;
 };
 
@@ -36,7 +36,7 @@ struct UsedTokenizer {
   std::string hash;  // as Sidecar::tokenizer; "": not known
   std::string file;  // that says so, for messages; "": none
 };
-/// That of the source's identity().
+/// Returns the tokenizer that the source's identity() names.
 UsedTokenizer tokenizer_of(const DataSource& source);
 
 /// PREFIX.json, or none where it does not exist or is another kind of file. Throws: Error that
@@ -52,8 +52,8 @@ struct DocumentEnd {
   Index token = 0;
   std::string file;  // the sidecar that says so
 };
-/// That of all of these which were made so; none if none was. Throws: Error that names two files of
-/// different tokens.
+/// Returns the end that all of these have which were made so; none if none was. Throws: Error that
+/// names two files of different tokens.
 std::optional<DocumentEnd> common_document_end(const std::vector<std::string>& prefixes);
 /// The hash of the one tokenizer that all of these have which have a sidecar; "" if none has.
 /// Throws: Error that names two files of different tokenizers; as common_document_end().

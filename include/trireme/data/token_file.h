@@ -32,7 +32,7 @@ class TokenFile {
   Index tokens() const;
   Index sequences() const;
   Index documents() const;
-  /// Where document d begins, in tokens; d = documents() gives tokens().
+  /// Returns where document d begins, in tokens; d = documents() gives tokens().
   Index document_begin(Index d) const;
   /// Tokens [first, first + out.size()). Throws: Error that names file, position, token and
   /// vocabulary when a token is not in [0, vocabulary), or the file when it has been truncated.

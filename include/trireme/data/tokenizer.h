@@ -60,9 +60,9 @@ class Tokenizer {
   /// the order of transformers, else by the usual names; none where there are none.
   std::optional<std::int32_t> bos() const;
   std::optional<std::int32_t> eod() const;
-  /// Where generated text ends: as generation_config.json or config.json beside it say, else eod().
+  /// Returns where text ends, by generation_config.json or config.json beside the file, else eod().
   std::vector<std::int32_t> stops() const;
-  /// Where files disagree about these, and what they add to the vocabulary: a sentence each.
+  /// Says where files disagree on these and what they add to the vocabulary, a sentence each.
   std::vector<std::string> warnings() const;
   /// 16 hexadecimal digits: XXH3-64 of all that decides which tokens a text becomes. Does not
   /// depend on the layout of the file, nor on what is beside it but for tokens that this adds.

@@ -101,7 +101,7 @@ class Graph {
   const std::vector<Parameter>& parameters() const { return parameters_; }
   /// Ids of input values, in order of declaration.
   const std::vector<int>& inputs() const { return inputs_; }
-  /// In the order in which they were registered.
+  /// Returns the metrics in the order in which they were registered.
   const std::vector<std::pair<std::string, Value>>& metrics() const { return metrics_; }
   const std::vector<std::string>& blocks() const { return blocks_; }
   /// Parent of each recompute scope, or -1.

@@ -61,7 +61,7 @@ struct BackwardWork {
   Gradient of(int input) const { return gradients[static_cast<std::size_t>(input)]; }
   bool wants(int input) const { return of(input) != Gradient::none; }
   bool adds(int input) const { return of(input) == Gradient::added; }
-  /// How often the memory of this gradient is read or written.
+  /// Returns how often the memory of this gradient is read or written.
   int passes(int input) const { return static_cast<int>(of(input)); }
 };
 

@@ -48,7 +48,7 @@ class RotaryTable final : public Constant {
   /// One frequency for each pair of a head, head_dim / 2 of them: pair j rotates by position *
   /// frequencies[j], and is multiplied by `amplitude`.
   RotaryTable(Index sequence, std::span<const double> frequencies, double amplitude = 1);
-  /// With rotary_frequencies(head_dim, theta).
+  /// Makes a table with rotary_frequencies(head_dim, theta).
   RotaryTable(Index sequence, Index head_dim, float theta);
   Index sequence() const { return sequence_; }
   Index head_dim() const { return 2 * static_cast<Index>(frequencies_.size()); }

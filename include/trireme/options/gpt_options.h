@@ -52,8 +52,8 @@ void settle_gpt_options(const CommandLine& command, Options& options, GptOptions
 void check_gpt_options(const CommandLine& command, const Options& options, GptOptions& gpt,
                        Problems& problems);
 
-/// Those options of a job that define its model: "--model tiny --num-layers 2"; "" if there is no
-/// --model.
+/// Returns those options of a job that define its model: "--model tiny --num-layers 2"; "" if there
+/// is no --model.
 std::string model_options(const KeyValues& options);
 
 /// The options that describe this model, without --model.

@@ -45,7 +45,7 @@ struct TrainingSpec {
   /// For pipeline ranks of unequal speed: how fast each is, relative to the others; empty: equally.
   std::vector<double> stage_speeds;
 
-  /// Those that a data rank runs per step.
+  /// Returns the micro-batches that a data rank runs per step.
   MicroBatchRange micro_batches(int data_rank) const {
     return micro_batches_of(global_batch_size / micro_batch_size, data_parallel_shares,
                             mesh.size(Axis::data), data_rank);

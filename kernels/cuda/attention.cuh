@@ -27,7 +27,7 @@ struct HeadRows {
   __device__ T* row(int token) const { return data + static_cast<Index>(token) * stride; }
 };
 
-/// Where the heads of a batch entry are. T is the storage type, maybe const.
+/// Says where the heads of a batch entry are. T is the storage type, maybe const.
 template <class T>
 struct AttentionArrays {
   AttentionShape shape;

@@ -29,14 +29,14 @@ struct MmaTile {
   static constexpr int pieces = width / 8;
   __nv_bfloat16* data;
 
-  /// Where 8 columns begin, from the first of the tile on: the same in all
-  /// tiles of a kernel.
+  /// Returns where 8 columns begin, from the first of the tile on: the same in all tiles of a
+  /// kernel.
   __device__ static __forceinline__ int place(int row, int column) {
     const int turn = pieces % 8 == 0 ? row % 8 : row / 2 % 4;
     return row * width + ((column / 8) ^ turn) * 8;
   }
-  /// From the place of one of the first 16 columns to that of the column
-  /// `columns`, a multiple of 16, further in that row.
+  /// Goes from the place of one of the first 16 columns to that of the column `columns`, a multiple
+  /// of 16, further in that row.
   __device__ static __forceinline__ int further(int place, int columns) {
     constexpr int turned = pieces % 8 == 0 ? 63 : 31;
     return (place ^ (columns & turned)) + (columns & ~turned);

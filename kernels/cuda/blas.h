@@ -46,7 +46,7 @@ class BlasProduct {
  public:
   using Algorithm = cublasLtMatmulAlgo_t;
 
-  /// For products with the key of `p`. `blas` is borrowed.
+  /// Takes products with the key of `p`. `blas` is borrowed.
   BlasProduct(cublasLtHandle_t blas, const Gemm& p);
 
   /// What cuBLASLt's heuristics recommend, best first; empty if it cannot do all of this in one
@@ -70,8 +70,8 @@ class CudaStream;
 
 class Blas {
  public:
-  /// For the current device, whose model is `gpu`. `cache`: of choices, a directory; empty: none,
-  /// and nothing is timed.
+  /// Works on the current device, whose model is `gpu`. `cache`: a directory of choices; empty:
+  /// none, and nothing is timed.
   Blas(const std::string& gpu, const std::string& cache);
 
   /// Queues the product. `p` is checked and not empty. A plan that `prepare` did not make is

@@ -101,7 +101,7 @@ class CudaStream final : public Stream {
   ThreadPool& pool() override;
   Index operations() const override { return pace_.calls(); }
   void* native() const override { return stream_; }
-  /// For one call that queues work on it: may wait for earlier work (Pace).
+  /// Returns the stream for one call that queues work on it: may wait for earlier work (Pace).
   cudaStream_t cuda_stream() {
     pace_.one_more(stream_);
     return stream_;

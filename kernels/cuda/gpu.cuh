@@ -133,7 +133,7 @@ struct Max {
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
-/// Over the warp, in a fixed order; every lane gets the result.
+/// Reduces over the warp, in a fixed order; every lane gets the result.
 template <class T, class Op>
 __device__ __forceinline__ T warp_reduce(T value, Op op) {
   for (int offset = warp_size / 2; offset > 0; offset /= 2)
@@ -141,8 +141,8 @@ __device__ __forceinline__ T warp_reduce(T value, Op op) {
   return value;
 }
 
-/// Over the block (of whole warps), in a fixed order; every thread gets the result. `scratch`: one
-/// T a warp, in shared memory; it may be used again after the call.
+/// Reduces over the block (of whole warps), in a fixed order; every thread gets the result.
+/// `scratch`: one T a warp, in shared memory; it may be used again after the call.
 template <class T, class Op>
 __device__ __forceinline__ T block_reduce(T value, Op op, T* scratch) {
   const int lane = static_cast<int>(threadIdx.x) % warp_size;

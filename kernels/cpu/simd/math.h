@@ -26,7 +26,7 @@ TRIREME_INLINE Floats exp_sum(Floats x, Floats tail) {
   return from_bits(bits(p) + (bits(shifted) << 23));
 }
 
-/// Within 1.5 ulp; 0 where the result would be below the smallest normal number.
+/// Returns exp(x) within 1.5 ulp; 0 where that would be below the smallest normal number.
 TRIREME_INLINE Floats exp(Floats x) {
   Floats y = exp_sum(x, all(0.0f));
   y = select(x < all(-87.3365f), all(0.0f), y);

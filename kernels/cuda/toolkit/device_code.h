@@ -99,8 +99,8 @@ __device__ __forceinline__ void gpu_copy_async(void* to, const void* from, bool 
 __device__ __forceinline__ void gpu_copy_commit() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
-/// Until no more than `groups` of this thread's latest groups are under way. Others see the copies
-/// after a barrier.
+/// Waits until no more than `groups` of this thread's latest groups are under way. Others see the
+/// copies after a barrier.
 template <int groups>
 __device__ __forceinline__ void gpu_copy_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");

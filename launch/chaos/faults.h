@@ -33,7 +33,7 @@ struct FaultKind {
   bool is_expected(Cause cause) const;
 };
 const std::vector<FaultKind>& fault_kinds();
-/// Null: there is none of this name.
+/// Returns null where there is none of this name.
 const FaultKind* find_fault_kind(const std::string& name);
 
 /// What a supervisor with --allow-chaos writes for `trireme chaos`.
@@ -42,7 +42,7 @@ struct ChaosOffer {
   double hang_s = 0;       // after which it ends a job that does nothing; 0: never
   bool compares = true;    // whether the job compares its data replicas
 };
-/// Nothing: there is none that can be read.
+/// Returns nothing where there is none that can be read.
 std::optional<ChaosOffer> read_offer(const Paths& paths);
 /// Removes that of a supervisor that was killed.
 void remove_offer(const Paths& paths);

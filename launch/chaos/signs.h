@@ -24,7 +24,7 @@ Index size_of(const std::string& path);
 /// What an attempt's log gains, also where it is rotated meanwhile (OutputLog).
 class LogTail {
  public:
-  /// From now on.
+  /// Reads what is written from now on.
   explicit LogTail(std::string log);
   ~LogTail();
   LogTail(const LogTail&) = delete;

@@ -29,8 +29,8 @@ class FaultDeck {
   std::mt19937_64 random_;
 };
 
-/// How many of the first `most` faults of a deck may take together no more than `spares` hosts out
-/// of the run. It returns soon, however many `most` are.
+/// Returns how many of the first `most` faults of a deck may take together no more than `spares`
+/// hosts out of the run. It returns soon, however many `most` are.
 Index faults_with_spares(FaultDeck deck, Index most, Index spares);
 
 enum class Culprit { right, wrong, not_named };
@@ -74,7 +74,7 @@ class SeenSteps {
   void compare(std::string_view metrics, const std::string& origin);
   /// Steps from here on have other numbers now for a known reason.
   void forget_from(Index step);
-  /// How many steps were seen.
+  /// Returns how many steps were seen.
   Index steps() const { return static_cast<Index>(seen_.size()); }
 
  private:

@@ -56,7 +56,7 @@ class Progress {
   double timeout_s() const { return options_.timeout_s; }
   /// Off where the rank has none.
   observe::StatusPage& page() { return options_.page != nullptr ? *options_.page : no_page_; }
-  /// In hostile mode a random number in [0, below); else 0.
+  /// Returns in hostile mode a random number in [0, below); else 0.
   Index dice(Index below);
 
  private:

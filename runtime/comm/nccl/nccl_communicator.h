@@ -65,7 +65,7 @@ class Watchdog final : public comm::Pending {
   bool poll() override;
   /// Makes all groups unusable and notifies the hosts of the other ranks with the reason.
   void fail(const std::string& why) override;
-  /// For waits of the host that poll: a sign of life in the status page of this rank.
+  /// Gives a sign of life in the status page of this rank, for waits of the host that poll.
   void heartbeat() { page_.heartbeat(); }
   observe::StatusPage& page() { return page_; }
   double timeout_s() const { return timeout_s_; }

@@ -54,7 +54,7 @@ struct ChildEnd {
   int status = 0, signal = 0;  // with which it has exited, or that has ended it; the other is 0
   std::string output = {};     // text from a pipe
 
-  /// Nothing: a signal ended it, or it was asked to end.
+  /// Returns nothing where a signal ended it, or it was asked to end.
   std::optional<int> code() const {
     return why == Why::by_itself && signal == 0 ? std::optional(status) : std::nullopt;
   }

@@ -16,11 +16,11 @@ struct ProcessStat {
   std::int64_t started_ticks = -1;  // since the machine started: distinguishes processes of one pid
 };
 
-/// Nothing when there is no such process, or no /proc.
+/// Returns nothing when there is no such process, or no /proc.
 std::optional<ProcessStat> read_process_stat(std::int64_t pid);
 
-/// From the content of /proc/PID/stat. The name of the program, in brackets, may hold anything.
-/// Nothing when it is no such content.
+/// Parses the content of /proc/PID/stat. The name of the program, in brackets, may hold anything.
+/// Returns nothing when it is no such content.
 std::optional<ProcessStat> parse_process_stat(std::string_view text);
 
 }  // namespace trireme

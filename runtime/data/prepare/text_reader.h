@@ -40,7 +40,7 @@ class TextReader {
   TextReader(std::vector<std::string> inputs, TextFormat format, bool may_cut,
              const Interruption& interruption, Limits limits);
 
-  /// None at the end. Throws: Error that names the file, and the line.
+  /// Returns none at the end. Throws: Error that names the file, and the line.
   std::optional<TextBatch> next();
 
  private:

@@ -31,7 +31,7 @@ class ExecutorHooks {
   virtual void step_begins(int /*step*/) {}
   /// Step `step` of the plan (Plan::work) is on the stream, and nothing behind it yet.
   virtual void step_queued(int /*step*/) {}
-  /// Between two ops: a place to advance communication.
+  /// Is called between two ops: a place to advance communication.
   virtual void op_boundary() {}
 };
 

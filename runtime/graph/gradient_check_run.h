@@ -67,7 +67,7 @@ class Runner {
   ~Runner();
   double loss(const Contents& contents);
   std::vector<std::vector<double>> results(const Contents& contents);
-  /// Empty where not wanted.
+  /// Returns the gradients of inputs; empty where they are not wanted.
   std::vector<std::vector<double>> gradients(const Contents& contents);
   /// The gradient of this input is one term of a sum over the tensor axis.
   bool is_term(std::size_t input) const;

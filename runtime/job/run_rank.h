@@ -37,7 +37,7 @@ struct StartedRank {
 /// What a rank needs until its failure is reported, in order of creation.
 struct RankResources {
   std::unique_ptr<Mesh> mesh;
-  // Null if the CPU trains.
+  // It is null if the CPU trains.
   std::unique_ptr<Device> gpu;
   std::unique_ptr<Stream> gpu_stream;
   std::unique_ptr<Mesh> gpu_mesh;

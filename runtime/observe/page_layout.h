@@ -167,7 +167,7 @@ struct TextWords {
 struct RankRun {
   std::int32_t first, count, stride;
 
-  /// In a job of `ranks`; false also for a damaged one.
+  /// Returns whether it fits a job of `ranks`; false also for a damaged one.
   bool is_within(std::int64_t ranks) const {
     const std::int64_t last = first + (std::int64_t{count} - 1) * stride;
     return count > 0 && count <= ranks && first >= 0 && first < ranks && last >= 0 && last < ranks;

@@ -18,7 +18,7 @@ class PageMapping {
   /// `fill` has returned. Throws: Error that names the path, the call and the reason.
   static PageMapping create(const std::string& path, std::size_t bytes,
                             const std::function<void(void*)>& fill);
-  /// For reading. Throws: Error also when the file is shorter than `bytes`.
+  /// Opens a page for reading. Throws: Error also when the file is shorter than `bytes`.
   static PageMapping open(const std::string& path, std::size_t bytes);
   /// Opens a page for writing, too.
   static PageMapping open_to_write(const std::string& path, std::size_t bytes);

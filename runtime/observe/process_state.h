@@ -16,7 +16,7 @@ struct ProcessState {
   std::string wait_channel;         // kernel function that it sleeps in; "" where that is hidden
 };
 
-/// Nothing when there is no such process, or no /proc.
+/// Returns nothing when there is no such process, or no /proc.
 std::optional<ProcessState> read_process_state(std::int64_t pid);
 
 }  // namespace trireme::observe

@@ -26,7 +26,7 @@ enum class HealthSign {
 inline constexpr int health_sign_count = static_cast<int>(HealthSign::temperature) + 1;
 const char* name(HealthSign sign);
 
-/// In order of weight.
+/// The actions are in order of weight.
 enum class HealthAction {
   report,   // it explains a slow rank, or nothing
   program,  // an error of the program: no node is blamed

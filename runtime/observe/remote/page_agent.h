@@ -32,9 +32,9 @@ class PageAgent {
 
   /// Throws: Error that says why, when the supervisor cannot be reached in `seconds`.
   void connect(const SupervisorAddress& address, double seconds);
-  /// Until the supervisor ends the connection.
+  /// Returns when the supervisor ends the connection.
   void serve();
-  /// Until all ranks have ended: without a connection.
+  /// Waits, without a connection, until all ranks have ended.
   void wait_for_ranks();
   /// Removes the pages, and those of other attempts of this run.
   void clean() const;

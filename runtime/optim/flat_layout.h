@@ -126,7 +126,7 @@ class FlatLayout {
   /// Whether a rank has masters only of `updated()`. It then has what other data ranks update in
   /// the compute copy only. The masters are laid out like the optimizer's state.
   bool masters_are_slices() const { return has_copy() && options_.update == Update::sharded; }
-  /// Where the masters of `updated(bucket)` begin.
+  /// Returns where the masters of `updated(bucket)` begin.
   Index master_begin(const Bucket& bucket) const {
     return masters_are_slices() ? bucket.state_begin : updated(bucket).begin;
   }

@@ -149,7 +149,7 @@ struct StepDiff {
   bool equal() const { return tensors.empty(); }
   /// Tensors that differ by more than the tolerance allows; with none, the sides count as equal.
   Index beyond() const;
-  /// Where elements differ most, by TensorDifference::Largest; null: nowhere.
+  /// Returns where elements differ most, by TensorDifference::Largest; null: nowhere.
   const TensorDifference* largest() const;
 };
 /// Compares logical tensors, whatever layouts hold them. Throws: Error when a side cannot be read.

@@ -53,7 +53,7 @@ struct LeaseHolder {
 };
 
 std::string to_text(const LeaseHolder& holder);
-/// Nothing when it is not a lock of trireme, or half written.
+/// Returns nothing when it is not a lock of trireme, or half written.
 std::optional<LeaseHolder> parse_lease_holder(std::string_view text);
 
 }  // namespace trireme::store

@@ -22,7 +22,7 @@ struct LockSight {
   friend bool operator==(const LockSight&, const LockSight&) = default;
 };
 
-/// Nothing when there is no lock.
+/// Returns nothing when there is no lock.
 std::optional<LockSight> look_at_lock(const std::string& lock);
 
 /// Creates the lock, unless another process is first; look at the lock again to find out. `id`: no

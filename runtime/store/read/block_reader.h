@@ -32,7 +32,7 @@ std::string tensors_at(const Manifest& manifest, int file, Index from, Index to)
 /// "block 17 (tensor a) is damaged"
 std::string damage(const Manifest& manifest, int file, Index block);
 
-/// For one thread.
+/// Reads blocks for one thread.
 class BlockReader {
  public:
   BlockReader(const std::string& directory, const Manifest& manifest);

@@ -25,7 +25,7 @@ Index size_bytes(Element element);
 
 /// IEEE 754 binary16 as bits; exact.
 float half_to_float(std::uint16_t half);
-/// To nearest, ties to even; beyond 65504 infinity; a NaN stays one.
+/// Rounds to nearest, ties to even; beyond 65504 to infinity; a NaN stays one.
 std::uint16_t float_to_half(float x);
 
 /// `count` elements at `from`, which need not be aligned, to f32; exact but for f64, which is

@@ -67,14 +67,14 @@ class Slots {
   static constexpr int count = 2;
   enum class Whose { own, copy };  // copy: kept by a rank of another node
 
-  /// Nothing is made or read. `bytes`: of a shard.
+  /// Makes and reads nothing. `bytes`: the size of a shard.
   Slots(std::string directory, int rank, Index bytes, Whose whose = Whose::own);
 
   const std::string& directory() const { return directory_; }
   Index bytes() const { return bytes_; }
   /// "rank-00003-a.h5"
   std::string shard(int slot) const;
-  /// Nothing where it holds nothing, or something that cannot be read.
+  /// Returns nothing where the slot holds nothing, or something that cannot be read.
   std::optional<SlotHeader> header(int slot) const;
   /// Bytes of memory that the files have already.
   Index reserved_bytes() const;

@@ -41,8 +41,8 @@ class TimeLine {
 
   const std::vector<Part>& parts() const { return parts_; }
   const StartOfJob& start() const { return start_; }
-  /// Where snapshots of the run may be on disks of nodes: --save-local of each of its jobs, each
-  /// directory once.
+  /// Returns where snapshots of the run may be on disks of nodes: --save-local of each of its jobs,
+  /// each directory once.
   const std::vector<std::string>& disks() const { return disks_; }
   void add_disk(const std::string& directory);
 
@@ -64,7 +64,7 @@ class DamagedTimeLine : public Error {
  public:
   using Error::Error;
 };
-/// Nothing where there is none. Throws: DamagedTimeLine, Error where it cannot be read.
+/// Returns nothing where there is none. Throws: DamagedTimeLine, Error where it cannot be read.
 std::optional<TimeLine> read_time_line(const std::string& directory);
 /// Replaces it, durably. Throws: Error.
 void write_time_line(const std::string& directory, const TimeLine& line);

@@ -37,7 +37,7 @@ class Snapshot {
   /// ring, rounded up to whole blocks, at least two; more than the image is not taken. 0: the whole
   /// image. All memory is taken (and touched) here.
   Snapshot(FileLayout layout, Index buffer_bytes);
-  /// For pieces on `device`, borrowed; pieces of the host's memory may be among them (see
+  /// Takes pieces on `device`, borrowed; pieces of the host's memory may be among them (see
   /// Piece::memory).
   Snapshot(FileLayout layout, Index buffer_bytes, Device& device);
   ~Snapshot();

@@ -108,7 +108,7 @@ class ProgramBuilder {
   void backward_scope(int scope, std::size_t begin, std::size_t end, Part part);
   void backward_pass(const Value& loss);
 
-  /// Of the nodes of this stage.
+  /// Returns a node of this stage by its position.
   const Node& node_at(std::size_t position) const {
     return graph_.nodes()[static_cast<std::size_t>(view_.nodes[position])];
   }

@@ -54,7 +54,7 @@ struct StageView {
   std::vector<int> gradients_received, gradients_sent;
   std::vector<char> computes;  // per result
 };
-/// Of all stages, in order.
+/// Returns the views of all stages, in order.
 std::vector<StageView> view_stages(const Graph& graph, const Values& results,
                                    const Derivative& derivative, const StageCut& cut);
 

@@ -9,7 +9,7 @@ namespace trireme::graph {
 
 /// One range of memory in an arena, for one instance or several that share it.
 struct Stretch {
-  std::vector<int> members;  // of Program::memory, by begin
+  std::vector<int> members;  // indices in Program::memory, by begin
   std::vector<int> reach;    // per member: the latest end of it and those before it
   Index bytes = 0;
   int begin = 0, end = 0;

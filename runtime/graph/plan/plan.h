@@ -101,8 +101,8 @@ class Plan {
   /// `basis`: of these and options.mode, made once for several stages.
   Plan(const Graph& graph, const Values& results, const StageCut& cut, const PlanBasis& basis,
        int stage, PlanOptions options);
-  /// Of `stage`, which is alike (alike.h): as `like`, names too, but for its number and its
-  /// parameters. No executor runs it.
+  /// Makes the plan of `stage`, which is alike (alike.h): the same as `like`, names too, but for
+  /// its number and its parameters. No executor runs it.
   Plan(const Plan& like, int stage, std::vector<int> parameters);
 
   int stage() const;

@@ -31,7 +31,7 @@ class Kept {
     place = static_cast<int>(kept_.size());
     kept_.emplace_back(table[static_cast<std::size_t>(index)]);
   }
-  /// Of an element that is kept.
+  /// Returns an element that is kept.
   const T& operator[](int index) const {
     return kept_[static_cast<std::size_t>(places_[static_cast<std::size_t>(index)])];
   }
@@ -51,17 +51,17 @@ struct Plan::State {
   PlanOptions options;
   DeviceTraits device;
   std::vector<Index> constant_offsets;
-  graph::Kept<graph::RunNode> nodes;  // of the graph, by id: those of steps
-  graph::Kept<Parameter> parameters;  // of the graph, by id: those that the stage has
+  graph::Kept<graph::RunNode> nodes;  // nodes of steps, by their ids in the graph
+  graph::Kept<Parameter> parameters;  // parameters of the stage, by their ids in the graph
   std::size_t graph_parameters = 0;   // how many the graph has
-  std::vector<ValueInfo> inputs;      // of the graph, by position
+  std::vector<ValueInfo> inputs;      // inputs of the graph, by position
   graph::Program program;
   std::vector<graph::Stretch> buffers;
   PlanBytes bytes;
   Transfer receive_values, send_values, receive_gradients, send_gradients;
   std::vector<bool> sums_over_tensor;
   double flops = 0;
-  std::vector<StepWork> work;  // of the steps
+  std::vector<StepWork> work;  // one per step
   std::vector<bool> result_in_backward;
 
   const graph::Stretch& buffer_of(int memory) const {

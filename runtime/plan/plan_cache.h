@@ -23,7 +23,7 @@ class ProgramCache {
  public:
   using Programs = std::shared_ptr<const std::vector<StageProgram>>;
 
-  /// Of a training step, or of a forward-only pass: all stages.
+  /// Return the programs of all stages of a training step, and of a forward-only pass.
   Programs train(const TrainingSpec& spec, const PipelineShape& shape);
   Programs forward(const PipelineShape& shape);
 
@@ -56,7 +56,7 @@ class PlanCache {
                      FunctionRef<PlannedModel()> make);
   /// PlannedModel::kinds of a model that is cut.
   std::vector<int> kinds(const PlannedModel& model, PlanOptions::Mode mode);
-  /// Of a virtual stage of that model.
+  /// Returns the plan of a virtual stage of that model.
   Plan plan(PlannedModel::Pass pass, const PlanTarget& target, const PlannedModel& model, int stage,
             bool split, FunctionRef<Plan(int stage)> make);
   ProgramCache& programs() const { return *programs_; }

@@ -81,7 +81,7 @@ struct PlannedInputs {
   std::vector<Row> rows;      // by position in the inputs of the source's graph
   std::vector<Input> inputs;  // by position in Graph::inputs()
   Index micro_batch_size, micro_batches;
-  Index first_row;  // of the global batch
+  Index first_row;  // index in the global batch
 
   Index bytes() const;
   /// The source gives f32, and the model takes bf16.
@@ -105,9 +105,9 @@ struct PlannedOutputs {
 
   PlannedPass pass;
   PlannedInputs inputs;
-  Tensor result;  // of one micro-batch, packed, without memory
-  Tensor sample;  // of one sample as it is handed out: f32, without memory
-  Index samples;  // of a global batch that this data rank runs
+  Tensor result;  // result of one micro-batch, packed, without memory
+  Tensor sample;  // one sample as it is handed out: f32, without memory
+  Index samples;  // number of samples of a global batch that this data rank runs
   bool makes;     // this rank has the results of its data rank
   Index kept;     // rows in f32 on this rank: those that it makes, or hands out for any data rank
 
@@ -168,7 +168,7 @@ struct PlannedTraining {
   std::optional<PlannedOutputs> outputs;  // where there is Model::result
   FlatLayout flat;
   PlannedInputs train_inputs, evaluate_inputs;
-  Index product_bytes;  // of the device's stream that computes
+  Index product_bytes;  // for the device's stream that computes
 
   int coordinate(Axis axis) const { return spec.mesh.coordinate(rank, axis); }
   /// All that run: the first is training where there is any (TrainingSpec::trains), otherwise

@@ -39,7 +39,7 @@ ModelOfCandidate transformer_models(const TransformerConfig& config);
 struct PlannedRank {
   int rank = 0, stage = 0;
   MemoryNeed need;
-  int slots = 0;  // of training, all chunks together
+  int slots = 0;  // for training, all chunks together
   /// Bytes of a checkpoint that it writes; nothing where one rank of each stage is planned.
   std::optional<Index> saved = {};
 };
@@ -48,14 +48,15 @@ struct PlannedLayout {
   Candidate candidate;
   std::vector<PlannedRank> ranks;
   int data_rank = 0;  // whose step is timed
-  /// Of tensor rank 0 and that data rank, for each stage. Stages that are alike (stage_kinds())
-  /// share the plan of the first of them, whose rank, names and slots are not theirs.
+  /// One plan per stage, that of tensor rank 0 and that data rank. Stages that are alike
+  /// (stage_kinds()) share the plan of the first of them, whose rank, names and slots are not
+  /// theirs.
   std::vector<std::shared_ptr<const PlannedTraining>> stages;
-  std::shared_ptr<const std::vector<StageProgram>> programs;  // of all stages, in order
+  std::shared_ptr<const std::vector<StageProgram>> programs;  // one per stage, in order
 
-  /// Of the pipeline of that data rank.
+  /// Returns the shape of the pipeline of that data rank.
   PipelineShape shape() const { return candidate.spec.pipeline(data_rank); }
-  /// That needs most of its device.
+  /// Returns the rank that needs most of its device.
   const PlannedRank& tightest() const;
   int communicators() const;  // that a rank has: for Profile::communicator_bytes
 };

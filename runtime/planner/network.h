@@ -12,7 +12,7 @@ namespace trireme::planner {
 
 struct Network {
   int ranks_per_node = 8;
-  Link port{5e-6, 50e9};  // of one rank, to other nodes: 400 Gb/s for each GPU
+  Link port{5e-6, 50e9};  // link of one rank to other nodes: 400 Gb/s for each GPU
 };
 
 /// The groups of ranks begin, begin + stride, ... of one axis of a mesh: the first one begins at
@@ -28,10 +28,10 @@ struct Group {
 struct Spread {
   int ranks = 1, nodes = 1, local = 1;
 };
-/// Of all groups of the axis that with the fewest ranks on one of its nodes, and of these that on
-/// the most nodes.
+/// Returns the spread of the group of the axis with the fewest ranks on one of its nodes, and of
+/// several such groups the one on the most nodes.
 Spread spread_of(const Group& group, const Network& network);
-/// Of any ranks of the world, in ascending order.
+/// Returns the spread of any ranks of the world, in ascending order.
 Spread spread_of(const std::vector<int>& ranks, const Network& network);
 
 /// Seconds of a collective. One rank takes none.

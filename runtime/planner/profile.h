@@ -26,7 +26,7 @@ const char* name(Grade grade);
 /// A message of b bytes takes latency + b / bytes_per_s.
 struct Link {
   double latency = 0;      // s
-  double bytes_per_s = 0;  // of one rank, in one direction; 0: no such link
+  double bytes_per_s = 0;  // per rank, in one direction; 0: no such link
 };
 
 /// A collective that was measured: each of its ring steps takes latency, its bus moves bytes_per_s.
@@ -71,20 +71,20 @@ struct Profile {
   /// Half the width of the error bar, relative to the time: 0.16.
   double spread = 0;
 
-  double watts = 0;  // of the device at its limit; 0: not known
+  double watts = 0;  // power of the device at its limit; 0: not known
 
   // Products.
   double peak_bf16 = 0, peak_f32 = 0;  // FLOP/s
   /// Where nothing is measured, a product runs at efficiency * peak * k / (k + half_k).
   double efficiency = 0, half_k = 0;
   std::vector<MeasuredProduct> products;
-  // Of the peak in the type of the op; causal, with the masked half not counted.
+  // Shares of the peak in the type of the op; causal, with the masked half not counted.
   double attention_forward = 0, attention_backward = 0;
   std::vector<MeasuredAttention> attentions;  // where measured, they replace these shares
 
   double bytes_per_s = 0;           // that memory-bound ops reach
   std::vector<MeasuredLoop> loops;  // where measured, they replace it
-  double op_seconds = 0;  // of the host, to queue a kernel; of a CPU rank, what any op costs
+  double op_seconds = 0;  // time of the host to queue a kernel; of a CPU rank, what any op costs
   /// The device computes beside the host, which then is a floor only. False for CPU ranks.
   bool queues = true;
 
@@ -95,8 +95,8 @@ struct Profile {
   double collective_seconds = 0;                // that any collective takes, however small
   double contention = 0;  // time that a second of hidden traffic adds to the work that hides it
 
-  Index context_bytes = 0;       // of the device, before any allocation (CUDA)
-  Index communicator_bytes = 0;  // of the device, for a communicator (NCCL)
+  Index context_bytes = 0;       // device memory before any allocation (CUDA)
+  Index communicator_bytes = 0;  // device memory for a communicator (NCCL)
   int ranks_per_node = 0;        // that measured together; 0: not known
 
   double peak(DType dtype) const { return dtype == DType::bf16 ? peak_bf16 : peak_f32; }

@@ -32,9 +32,9 @@ bool is_of_known_family(std::string_view name);
 /// Returns the profile of a data sheet. Throws: Error that lists those that the name may mean, or
 /// all, and those of its family.
 Profile known_profile(std::string_view name);
-/// Of a GPU in use: of those with its capability and multiprocessors the one with the least memory
-/// that is not less than `free` bytes, which are free on it. Throws: Error that lists
-/// known_profiles().
+/// Returns the profile of a GPU in use: of those with its capability and multiprocessors the one
+/// with the least memory that is not less than `free` bytes, which are free on it. Throws: Error
+/// that lists known_profiles().
 Profile known_profile(const DeviceTraits& gpu, Index free);
 
 /// runtime/planner/profiles/*.json.

@@ -8,7 +8,7 @@
 
 namespace trireme::planner {
 
-/// Of one stage. Times are seconds of the step.
+/// When the gradients of one stage are reduced. Times are seconds of the step.
 struct Reductions {
   double end = 0;      // the sums over tensor and data axes are done, and so is the stage
   double traffic = 0;  // what they take together
@@ -28,8 +28,8 @@ double tie_time(const PlannedTraining& plan, int tie, const Profile& profile,
 double agreement_time(const MeshShape& mesh, const Profile& profile, const Network& network);
 
 struct UpdateTime {
-  double norm = 0;    // of the gradients of this rank
-  double update = 0;  // of parameters
+  double norm = 0;    // norm of the gradients of this rank
+  double update = 0;  // update of parameters
   double gather = 0;  // after the last update, until all parameters are there
   double traffic = 0;
 };

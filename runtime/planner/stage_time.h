@@ -30,7 +30,7 @@ struct CallTime {
   };
   std::vector<Ready> ready;
 
-  /// Of `seconds`, what is not work of the device.
+  /// Returns the part of `seconds` that is not work of the device.
   double host() const { return seconds - parts.device(); }
 };
 
@@ -47,7 +47,7 @@ struct ChunkTime {
 ChunkTime chunk_time(const Plan& chunk, const Profile& profile, const Group& tensor,
                      const Network& network);
 
-/// Of one micro-batch.
+/// The time of one micro-batch.
 struct StageTime {
   std::vector<ChunkTime> chunks;
   OpTime parts, again;

@@ -39,7 +39,7 @@ StepTime step_time(const PlannedLayout& layout, const std::vector<const Profile*
 /// made. `flops`: LayoutPlanner::flops_per_sample().
 double least_step_time(const Candidate& candidate, double flops, const Profile& profile);
 
-/// Of the device, for the tightest rank: what is planned, the context and the communicators.
+/// Returns what the tightest rank needs on its device: the plan, the context, the communicators.
 Index device_bytes(const PlannedLayout& layout, const Profile& profile);
 
 }  // namespace trireme::planner

@@ -26,9 +26,9 @@ std::string comment_of_command(const TrainingTask& task, const Question& questio
 /// would fit. With Question::explain one layout beside the chosen one.
 std::string report(const TrainingTask& task, const Question& question, const Answer& answer);
 
-/// Of these, only the heading and the table; layouts fit.
+/// Returns only the heading and the table; layouts fit.
 std::string short_report(const TrainingTask& task, const Question& question, const Answer& answer);
-/// Where no layout fits, or none is legal: the line that says so.
+/// Returns the line that says so where no layout fits, or none is legal.
 std::string why_none_fits(const TrainingTask& task, const Question& question, const Answer& answer);
 
 /// The parts of a step with their seconds, largest first; those of 0 are left out.

@@ -25,7 +25,7 @@ struct NearRefusal {
 /// A change of the cluster, and the best layout with it.
 struct Lever {
   std::string change;  // "140.4 GiB a GPU, as H200"
-  double seconds = 0;  // of a step
+  double seconds = 0;  // time of a step
   std::optional<Layout> layout;
 };
 
@@ -62,7 +62,7 @@ struct Question {
 /// One of the best that ran for a few steps.
 struct TriedLayout {
   Layout layout;
-  double predicted_s = 0, measured_s = 0;  // of a step
+  double predicted_s = 0, measured_s = 0;  // time of a step
   std::string problem;                     // why it did not train
 };
 
@@ -83,7 +83,7 @@ struct Answer {
   const Evaluated& chosen() const { return result.evaluated[result.best.front()]; }
 };
 
-/// Of a cluster with one group. Throws: Error when the model cannot be planned at all.
+/// Answers for a cluster with one group. Throws: Error when the model cannot be planned at all.
 Answer answer(const TrainingTask& task, const Question& question);
 
 /// What one step means for people.

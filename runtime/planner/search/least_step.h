@@ -28,7 +28,7 @@ struct CallCost {
 /// Parameters of a tensor rank.
 struct PieceParameters {
   double elements = 0;
-  double tied = 0;   // of them, elements that another stage has too
+  double tied = 0;   // elements that another stage has too
   double large = 0;  // how many fill a bucket alone, untied
 };
 
@@ -81,7 +81,7 @@ struct LeastStage {
     double seconds() const { return forward + backward + parameter_backward; }
   };
   std::vector<Chunk> chunks;
-  std::vector<double> slots;  // of one micro-batch, for each chunk
+  std::vector<double> slots;  // bytes of slots of one micro-batch, for each chunk
   double scratch = 0;
   PieceParameters parameters;
 

@@ -17,9 +17,9 @@ namespace trireme::planner {
 
 /// What a layout of ranks of unequal speed has in addition; empty: equal ranks.
 struct UnequalParts {
-  DataShares shares;           // of data ranks, in micro-batches
-  std::vector<double> speeds;  // of pipeline ranks
-  DataShares optimizer = {};   // of data ranks
+  DataShares shares;           // micro-batches of data ranks
+  std::vector<double> speeds;  // one per pipeline rank
+  DataShares optimizer = {};   // one per data rank
 };
 
 /// What files of a model say of it, which the words name by `option`.
@@ -42,7 +42,7 @@ class TrainingTask {
   /// they, and the file, do not say. Adds what is wrong with them to `problems`.
   TrainingTask(const std::vector<std::string>& words, Problems& problems, bool bf16 = true,
                const ModelOfFiles& model = {});
-  /// Of options that are parsed and settled. `command` outlives the task.
+  /// Takes options that are parsed and settled. `command` outlives the task.
   TrainingTask(const CommandLine& command, const Options& options, const GptOptions& gpt);
   TrainingTask(const TrainingTask&) = delete;
   TrainingTask& operator=(const TrainingTask&) = delete;
@@ -72,7 +72,7 @@ class TrainingTask {
   Options options_;
   GptOptions gpt_;
   TrainingSpec spec_;                       // what all layouts share: a search asks for very many
-  const std::unique_ptr<CommandLine> own_;  // of words
+  const std::unique_ptr<CommandLine> own_;  // made from words
   const CommandLine& command_;
   bool adds_bf16_ = false;
 };

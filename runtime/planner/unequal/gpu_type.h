@@ -74,9 +74,9 @@ class GpuType {
   /// A stage as a worker whose items are blocks, of a micro-batch: what the head takes comes first,
   /// and it has at most as many as its memory holds under 1f1b.
   Workers stage(const Layout& layout, const StagePlace& place);
-  /// Of the optimizer under ZeRO-1, how much a rank of a stage of so many blocks has memory for.
+  /// Returns the part of the optimizer that fits on a rank of a stage of so many blocks (ZeRO-1).
   double most_of_optimizer(const Layout& layout, const StagePlace& place, Index blocks);
-  /// What the data axis adds to a step at least: the updated parameters are gathered.
+  /// Returns what the data axis adds to a step at least: the updated parameters are gathered.
   double data_seconds(const Layout& layout);
   /// Throws: Error when the layout is not possible for the model.
   PlannedLayout plan(const Candidate& candidate) { return planner_->plan(candidate); }
@@ -85,7 +85,7 @@ class GpuType {
   /// Estimates of what a stage needs: of its ends, and of each block.
   struct StageBytes {
     ByBlocks kept, shared;  // `shared`: what ZeRO-1 divides
-    double most;            // of both together
+    double most;            // maximum of both together
   };
   StageBytes bytes_of(const Layout& layout, const StagePlace& place);
   Index most_blocks(const Layout& layout, const StagePlace& place);

@@ -41,7 +41,7 @@ std::optional<PipelineKind> cut_pipeline(std::vector<GpuType>& types, const std:
 /// `updates`: as in StagePlace.
 std::optional<Workers> worker_of(std::vector<GpuType>& types, const PipelineKind& kind,
                                  const Layout& layout, Index micro_batches, bool updates = true);
-/// Of the optimizer under ZeRO-1, how much each data rank of that kind has memory for.
+/// Returns how much of the optimizer each data rank of that kind has memory for under ZeRO-1.
 double most_of_optimizer(std::vector<GpuType>& types, const PipelineKind& kind,
                          const Layout& layout);
 
@@ -57,8 +57,8 @@ struct Supply {
   std::vector<int> available;
   std::vector<double> ideal;
 };
-/// Of all numbers of stages that divide what there is of each type, in the best order of types:
-/// those that come nearest to the ideal.
+/// Returns the kinds that come nearest to the ideal, for all numbers of stages that divide what
+/// there is of each type, in the best order of types.
 MixedKinds find_kinds(std::vector<GpuType>& types, const Supply& supply, const Layout& setting,
                       Index blocks, const LayoutPins& pins);
 

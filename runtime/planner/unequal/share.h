@@ -20,7 +20,7 @@ struct Workers {
   Index most = 0;
 };
 
-/// Of workers that are alike: `more` of them have each + 1 items, the others `each`.
+/// How workers that are alike share items: `more` of them have each + 1 items, the others `each`.
 struct Share {
   Index each = 0;
   int more = 0;

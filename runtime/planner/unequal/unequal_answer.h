@@ -22,15 +22,15 @@ std::string unequal_problem(const TrainingTask& task, const Question& question);
 Figures figures_of(const TrainingTask& task, const Question& question, const Choice& choice);
 /// "tp 1  pp 1  dp 24  mb 1", without GPUs.
 std::string describe(const Choice& choice);
-/// As many as are used: "8 H100-80 + 8 A100-80", in the order of stages "8 A100-80 > 8 H100-80".
+/// Names the GPUs used: "8 H100-80 + 8 A100-80", or by stages "8 A100-80 > 8 H100-80".
 std::string describe_gpus(const Cluster& cluster, const Choice& choice);
 
-/// Of a choice that can be launched.
+/// Returns the command line that launches a choice that can be launched.
 std::vector<std::string> launch_words(const TrainingTask& task, const Question& question,
                                       const Choice& choice);
 
 std::string report(const TrainingTask& task, const Question& question, const UnequalResult& result);
-/// All of it.
+/// Returns all of the result.
 Json to_json(const TrainingTask& task, const Question& question, const UnequalResult& result);
 
 // Hosts: which ranks of a plan run on which node, for a host file of Open MPI.

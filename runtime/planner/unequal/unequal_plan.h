@@ -22,9 +22,9 @@ const char* name(Family family);
 
 /// Pipelines that are alike.
 struct PipelineKind {
-  std::vector<int> types;   // of each stage: index of the group in the cluster
-  std::vector<int> blocks;  // of each stage
-  int count = 1;            // of such pipelines
+  std::vector<int> types;   // one per stage: index of the group in the cluster
+  std::vector<int> blocks;  // one per stage
+  int count = 1;            // number of such pipelines
   Share share;              // micro-batches
 
   int stages() const { return static_cast<int>(types.size()); }

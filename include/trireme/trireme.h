@@ -20,7 +20,7 @@
 #include "trireme/options/gpt_options.h"
 #include "trireme/options/prompts.h"
 #include "trireme/pipeline/schedule.h"
-#include "trireme/plan/training_spec.h"
+#include "trireme/rank_plan/training_spec.h"
 #include "trireme/train/evaluation.h"
 #include "trireme/train/generation.h"
 #include "trireme/train/layout_choice.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/graph/executor.h"
-#include "runtime/graph/plan/plan_state.h"
+#include "runtime/graph/compile/plan_state.h"
 
 namespace trireme::graph {
 

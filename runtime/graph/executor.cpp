@@ -11,7 +11,7 @@
 #include "runtime/core/at.h"
 #include "runtime/core/text/exception_text.h"
 #include "runtime/graph/exec.h"
-#include "runtime/graph/plan/plan_state.h"
+#include "runtime/graph/compile/plan_state.h"
 
 namespace trireme::graph {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "trireme/comm/communicator.h"
 
-#include "runtime/graph/plan/plan.h"
+#include "runtime/graph/compile/plan.h"
 
 namespace trireme {
 

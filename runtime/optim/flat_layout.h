@@ -19,7 +19,7 @@
 #include "trireme/core/function_ref.h"
 #include "trireme/optim/optimizer_options.h"
 
-#include "runtime/graph/plan/plan.h"
+#include "runtime/graph/compile/plan.h"
 
 namespace trireme {
 

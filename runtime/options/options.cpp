@@ -8,7 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "trireme/core/named_values.h"
-#include "trireme/plan/training_spec.h"
+#include "trireme/rank_plan/training_spec.h"
 
 #include "runtime/options/option_values.h"
 

@@ -10,7 +10,7 @@
 
 #include "runtime/core/at.h"
 #include "runtime/optim/optimizer.h"
-#include "runtime/plan/plan_cache.h"
+#include "runtime/rank_plan/plan_cache.h"
 
 namespace trireme::planner {
 namespace {

@@ -12,8 +12,8 @@
 #include "trireme/graph/model.h"
 #include "trireme/models/transformer_config.h"
 
-#include "runtime/plan/plan_cache.h"
-#include "runtime/plan/rank_memory.h"
+#include "runtime/rank_plan/plan_cache.h"
+#include "runtime/rank_plan/rank_memory.h"
 
 namespace trireme::planner {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "runtime/pipeline/simulate.h"
-#include "runtime/plan/planned_training.h"
+#include "runtime/rank_plan/planned_training.h"
 #include "runtime/planner/op_time.h"
 
 namespace trireme::planner {

@@ -11,7 +11,7 @@
 
 #include "runtime/optim/optimizer.h"
 #include "runtime/optim/replica_hashes.h"
-#include "runtime/plan/planned_training.h"
+#include "runtime/rank_plan/planned_training.h"
 #include "runtime/train/input_batch.h"
 #include "runtime/train/pass.h"
 

@@ -10,7 +10,7 @@
 
 #include "runtime/data/skipped_samples.h"
 #include "runtime/pipeline/executor.h"
-#include "runtime/plan/planned_training.h"
+#include "runtime/rank_plan/planned_training.h"
 
 namespace trireme::train {
 

@@ -14,7 +14,7 @@
 #include "runtime/checkpoint/tiers/memory_tier.h"
 #include "runtime/core/process/host_name.h"
 #include "runtime/core/show_bytes.h"
-#include "runtime/plan/rank_memory.h"
+#include "runtime/rank_plan/rank_memory.h"
 #include "runtime/store/tiers/slots.h"
 
 namespace trireme::train {

@@ -5,7 +5,7 @@
 
 #include "trireme/job/run.h"
 
-#include "runtime/plan/planned_training.h"
+#include "runtime/rank_plan/planned_training.h"
 
 namespace trireme::train {
 

@@ -12,7 +12,7 @@
 #include "runtime/observe/status_page.h"
 #include "runtime/optim/gradient_reducer.h"
 #include "runtime/pipeline/executor.h"
-#include "runtime/plan/planned_training.h"
+#include "runtime/rank_plan/planned_training.h"
 #include "runtime/train/profile/step_profile.h"
 
 namespace trireme::train {

@@ -1,7 +1,7 @@
 // Trainer: its construction, and an index of its other files.
 //   trainer.cpp           construction, in the order of the members of State; resume; the loop
 //                         around steps: when to log, evaluate, save and stop
-//   bound_training.cpp    the memory of a plan (runtime/plan/), and what works on it
+//   bound_training.cpp    the memory of a plan (runtime/rank_plan/), and what works on it
 //   training_step.cpp     one step, and one evaluation
 //   chaos/                faults that a rank plants in itself when it is asked to
 //   numerics/             comparisons that find silent corruption
@@ -23,7 +23,7 @@
 
 #include "trireme/comm/agree.h"
 #include "trireme/job/run.h"
-#include "trireme/plan/training_spec.h"
+#include "trireme/rank_plan/training_spec.h"
 
 #include "runtime/comm/page_of.h"
 #include "runtime/core/process/terminal.h"
@@ -33,8 +33,8 @@
 #include "runtime/job/gemm_peak.h"
 #include "runtime/optim/gradient_reducer.h"
 #include "runtime/options/left_out_samples.h"
-#include "runtime/plan/frozen.h"
-#include "runtime/plan/planned_training.h"
+#include "runtime/rank_plan/frozen.h"
+#include "runtime/rank_plan/planned_training.h"
 #include "runtime/train/layout/layout_report.h"
 #include "runtime/train/memory_check.h"
 #include "runtime/train/tensor_dump.h"

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
-#include "runtime/plan/reduction_order.h"
+#include "runtime/rank_plan/reduction_order.h"
 
 namespace trireme::train {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/graph/plan/lifetimes.h"
+#include "runtime/graph/compile/lifetimes.h"
 
 namespace trireme::graph {
 namespace {

@@ -1,6 +1,6 @@
 // What the plan promises about memory: packing, sharing, recomputation, and that the arenas are
 // what they are called.
-#include "runtime/graph/plan/plan.h"
+#include "runtime/graph/compile/plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/graph/constants.h"
-#include "runtime/graph/plan/plan.h"
+#include "runtime/graph/compile/plan.h"
 #include "tests/graph/toy_ops.h"
 #include "tests/support/message_of.h"
 

@@ -35,16 +35,16 @@ const Imports may_import = {
     {"optim", {"core", "kernels", "comm", "graph"}},
     {"models", {"core", "graph", "nn"}},
     {"interop", {"core", "store", "models"}},
-    {"plan", {"core", "kernels", "graph", "pipeline", "optim"}},
-    {"options", {"core", "kernels", "data", "pipeline", "optim", "models", "plan"}},
+    {"rank_plan", {"core", "kernels", "graph", "pipeline", "optim"}},
+    {"options", {"core", "kernels", "data", "pipeline", "optim", "models", "rank_plan"}},
     {"planner",
-     {"core", "kernels", "graph", "nn", "pipeline", "optim", "models", "plan", "options"}},
+     {"core", "kernels", "graph", "nn", "pipeline", "optim", "models", "rank_plan", "options"}},
     {"job", {"core", "kernels", "observe", "comm", "store", "interop", "options"}},
     {"checkpoint",
      {"core", "observe", "comm", "store", "data", "optim", "interop", "options", "job"}},
     {"train",
      {"core", "kernels", "observe", "comm", "store", "data", "graph", "nn", "pipeline", "optim",
-      "models", "interop", "plan", "options", "planner", "job", "checkpoint"}},
+      "models", "interop", "rank_plan", "options", "planner", "job", "checkpoint"}},
 };
 
 // A header of runtime/ that other modules need although it is not installed has this line. An empty

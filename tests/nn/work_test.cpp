@@ -6,7 +6,7 @@
 
 #include "trireme/nn/nn.h"
 
-#include "runtime/graph/plan/plan.h"
+#include "runtime/graph/compile/plan.h"
 
 namespace trireme {
 namespace {

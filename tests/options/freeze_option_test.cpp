@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trireme/plan/training_spec.h"
+#include "trireme/rank_plan/training_spec.h"
 
 #include "runtime/options/idle_options.h"
 #include "tests/options/gpt_command_line.h"

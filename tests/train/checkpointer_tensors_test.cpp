@@ -7,7 +7,7 @@
 #include "trireme/models/transformer.h"
 
 #include "runtime/checkpoint/tensors.h"
-#include "runtime/plan/planned_model.h"
+#include "runtime/rank_plan/planned_model.h"
 
 namespace trireme::checkpoint {
 namespace {

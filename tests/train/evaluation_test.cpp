@@ -10,10 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include "trireme/models/transformer.h"
-#include "trireme/plan/training_spec.h"
+#include "trireme/rank_plan/training_spec.h"
 
 #include "runtime/data/prepare/sidecar.h"
-#include "runtime/plan/planned_training.h"
+#include "runtime/rank_plan/planned_training.h"
 #include "tests/support/message_of.h"
 #include "tests/support/recording_mesh.h"
 #include "tests/support/scratch_directory.h"

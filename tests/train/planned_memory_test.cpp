@@ -6,7 +6,7 @@
 #include "trireme/models/transformer.h"
 #include "trireme/train/trainer.h"
 
-#include "runtime/plan/planned_training.h"
+#include "runtime/rank_plan/planned_training.h"
 #include "tests/support/recording_mesh.h"
 
 namespace trireme {

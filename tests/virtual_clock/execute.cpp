@@ -8,7 +8,7 @@
 #include "runtime/optim/gradient_reducer.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/pipeline/executor.h"
-#include "runtime/plan/plan_cache.h"
+#include "runtime/rank_plan/plan_cache.h"
 #include "runtime/planner/stage_time.h"
 #include "tests/virtual_clock/device.h"
 #include "tests/virtual_clock/world.h"

@@ -15,7 +15,7 @@
 #include "trireme/options/command_line.h"
 #include "trireme/pipeline/schedule_kind.h"
 #include "trireme/pipeline/work.h"
-#include "trireme/plan/micro_batches.h"
+#include "trireme/rank_plan/micro_batches.h"
 
 namespace trireme {
 

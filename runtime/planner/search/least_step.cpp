@@ -6,7 +6,7 @@
 #include "runtime/graph/constants.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/pipeline/simulate.h"
-#include "runtime/plan/plan_cache.h"
+#include "runtime/rank_plan/plan_cache.h"
 #include "runtime/planner/layout.h"
 #include "runtime/planner/reductions.h"
 #include "runtime/planner/stage_time.h"

@@ -15,7 +15,7 @@
 #include "trireme/pipeline/schedule.h"
 
 #include "runtime/core/at.h"
-#include "runtime/graph/plan/alike.h"
+#include "runtime/graph/compile/alike.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/pipeline/program.h"
 #include "runtime/planner/search/least_step.h"

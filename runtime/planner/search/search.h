@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/plan/plan_cache.h"
+#include "runtime/rank_plan/plan_cache.h"
 #include "runtime/planner/search/candidates.h"
 #include "runtime/planner/search/cluster.h"
 #include "runtime/planner/search/least_step.h"

@@ -8,7 +8,7 @@
 #include "trireme/models/transformer.h"
 
 #include "runtime/core/at.h"
-#include "runtime/graph/plan/plan.h"
+#include "runtime/graph/compile/plan.h"
 
 namespace trireme::planner {
 

@@ -6,11 +6,11 @@
 
 #include <fmt/format.h>
 
-#include "trireme/plan/training_spec.h"
+#include "trireme/rank_plan/training_spec.h"
 
 #include "runtime/core/show_bytes.h"
-#include "runtime/plan/plan_cache.h"
-#include "runtime/plan/rank_memory.h"
+#include "runtime/rank_plan/plan_cache.h"
+#include "runtime/rank_plan/rank_memory.h"
 #include "runtime/train/memory_check.h"
 
 namespace trireme::train {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/job/layout/layout_mesh.h"
-#include "runtime/plan/planned_training.h"
+#include "runtime/rank_plan/planned_training.h"
 
 namespace trireme::train {
 

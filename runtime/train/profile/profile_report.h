@@ -10,7 +10,7 @@
 #include "trireme/train/metrics.h"
 
 #include "runtime/core/json/json.h"
-#include "runtime/plan/planned_training.h"
+#include "runtime/rank_plan/planned_training.h"
 #include "runtime/train/profile/step_profile.h"
 
 namespace trireme::train {

@@ -10,7 +10,7 @@
 
 #include "runtime/optim/flat_parameters.h"
 #include "runtime/pipeline/program.h"
-#include "runtime/plan/planned_model.h"
+#include "runtime/rank_plan/planned_model.h"
 #include "runtime/train/input_batch.h"
 
 namespace trireme::train {

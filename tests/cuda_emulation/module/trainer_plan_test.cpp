@@ -12,7 +12,7 @@
 
 #include "kernels/cuda.h"
 #include "runtime/comm/nccl.h"
-#include "runtime/plan/planned_training.h"
+#include "runtime/rank_plan/planned_training.h"
 #include "tests/support/mpi_ranks.h"
 #include "tests/support/recording_mesh.h"
 #include "tests/support/scratch_directory.h"

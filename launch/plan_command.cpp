@@ -11,17 +11,18 @@
 #include "runtime/core/process/child.h"
 #include "runtime/interop/hf_config.h"
 #include "runtime/interop/model_files.h"
+#include "runtime/layouts/report/preset_report.h"
+#include "runtime/layouts/report/report.h"
+#include "runtime/layouts/search/calibration.h"
+#include "runtime/layouts/unequal/unequal_answer.h"
 #include "runtime/options/check_options.h"
 #include "runtime/options/option_values.h"
-#include "runtime/planner/report/preset_report.h"
-#include "runtime/planner/report/report.h"
-#include "runtime/planner/search/calibration.h"
-#include "runtime/planner/unequal/unequal_answer.h"
 
 namespace trireme {
 namespace {
 
-using namespace planner;
+using namespace cost;
+using namespace layouts;
 
 struct PlanArguments {
   std::string model, config, hf, cluster, explain, calibrate, mpirun = "mpirun";

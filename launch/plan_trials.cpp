@@ -17,7 +17,8 @@
 namespace trireme {
 namespace {
 
-using namespace planner;
+using namespace cost;
+using namespace layouts;
 using verify::Words;
 
 constexpr Index steps = 5, first_timed = 3;

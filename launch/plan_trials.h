@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "launch/verify/run_job.h"
-#include "runtime/planner/search/answer.h"
+#include "runtime/layouts/search/answer.h"
 
 namespace trireme {
 
@@ -16,7 +16,7 @@ struct Trials {
 /// Runs the best layouts for five steps each, with tokens at random unless the task has
 /// --data-path. Sets Answer::tried, and puts the fastest in front of SearchResult::best. Throws:
 /// Error when none of them trains, verify::Interrupted.
-void try_layouts(const planner::TrainingTask& task, const planner::Question& question,
-                 const Trials& trials, const EndSignals& signals, planner::Answer& answer);
+void try_layouts(const layouts::TrainingTask& task, const layouts::Question& question,
+                 const Trials& trials, const EndSignals& signals, layouts::Answer& answer);
 
 }  // namespace trireme

@@ -81,7 +81,7 @@ std::vector<AttentionCase> usual_attention() {
 
 void measure_attention(const Context& context, Timer& timer,
                        const std::vector<AttentionCase>& cases, double budget_s,
-                       planner::Profile& profile) {
+                       cost::Profile& profile) {
   constexpr Index tokens = 2048;  // in a call, at least
   const double start = steady_seconds();
   const double each_s = budget_s / static_cast<double>(2 * cases.size());

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "launch/calibrate/timer.h"
-#include "runtime/planner/profile.h"
+#include "runtime/cost/profile.h"
 
 namespace trireme::calibrate {
 
@@ -15,6 +15,6 @@ std::vector<AttentionCase> usual_attention();
 /// Collective. Adds to the profile those that `budget_s` lets it begin, the first one always.
 void measure_attention(const Context& context, Timer& timer,
                        const std::vector<AttentionCase>& cases, double budget_s,
-                       planner::Profile& profile);
+                       cost::Profile& profile);
 
 }  // namespace trireme::calibrate

@@ -99,7 +99,7 @@ class Links {
 };
 
 /// As a ring: alpha for each of its steps.
-planner::MeasuredCollective ring_of(Kind kind, const GroupCase& one, const Line& line) {
+cost::MeasuredCollective ring_of(Kind kind, const GroupCase& one, const Line& line) {
   const int rounds = kind == Kind::all_reduce ? 2 : 1;
   const double moved = CollectiveWork{kind, one.size, 1}.ring_bytes();
   return {kind,
@@ -162,7 +162,7 @@ Nodes find_nodes(const Host& host) {
 }
 
 void measure_links(const Context& context, Timer& timer, const Nodes& nodes, double budget_s,
-                   planner::Profile& profile) {
+                   cost::Profile& profile) {
   const std::vector<GroupCase> cases = group_cases(nodes);
   if (cases.empty()) return;
   const Index most = sizes_to_measure(context.device().kind()).back();
@@ -173,7 +173,7 @@ void measure_links(const Context& context, Timer& timer, const Nodes& nodes, dou
     const Links links(context, timer, *group, memory);
     for (const Kind kind : {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather})
       profile.collectives.push_back(ring_of(kind, one, links.collective(kind, each_s)));
-    planner::Link& known = one.across ? profile.across : profile.node;
+    cost::Link& known = one.across ? profile.across : profile.node;
     if (known.bytes_per_s > 0) continue;
     const Line line = links.message(each_s);
     known = {line.seconds, line.bytes_per_s};

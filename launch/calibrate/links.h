@@ -3,7 +3,7 @@
 #pragma once
 
 #include "launch/calibrate/timer.h"
-#include "runtime/planner/profile.h"
+#include "runtime/cost/profile.h"
 
 namespace trireme::calibrate {
 
@@ -17,6 +17,6 @@ Nodes find_nodes(const Host& host);
 
 /// Collective. Sets Profile::node, across, collectives and contention.
 void measure_links(const Context& context, Timer& timer, const Nodes& nodes, double budget_s,
-                   planner::Profile& profile);
+                   cost::Profile& profile);
 
 }  // namespace trireme::calibrate

@@ -14,7 +14,7 @@
 #include "trireme/train/trainer.h"
 
 #include "runtime/core/json/json_record.h"
-#include "runtime/planner/layout.h"
+#include "runtime/cost/planned_layout.h"
 
 namespace trireme::calibrate {
 namespace {
@@ -46,10 +46,10 @@ Model model_of(const TransformerConfig& config, Index micro_batch) {
 /// Names of ops that do nothing but loop, and of what a step does besides ops.
 std::set<std::string> loops_of(const TransformerConfig& config, Index micro_batch,
                                const DeviceTraits& device) {
-  planner::LayoutPlanner planner(planner::transformer_models(config), device);
-  planner::Candidate candidate;
+  cost::LayoutPlanner planner(cost::transformer_models(config), device);
+  cost::Candidate candidate;
   candidate.spec.micro_batch_size = candidate.spec.global_batch_size = micro_batch;
-  const planner::PlannedLayout planned = planner.plan(candidate);
+  const cost::PlannedLayout planned = planner.plan(candidate);
   std::set<std::string> loops = {"update", "zero_gradients"}, others;
   for (const Plan& chunk : planned.stages.front()->train.model().chunks)
     for (const StepWork& work : chunk.work()) {
@@ -123,7 +123,7 @@ std::vector<TransformerConfig> usual_models(DeviceKind device) {
 }
 
 void measure_loops(const Context& context, const std::vector<TransformerConfig>& models,
-                   Index micro_batch, const std::string& scratch, planner::Profile& profile) {
+                   Index micro_batch, const std::string& scratch, cost::Profile& profile) {
   Sums sums;
   for (const TransformerConfig& model : models) {
     profile_training(context, model, micro_batch, scratch);

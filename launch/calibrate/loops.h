@@ -7,7 +7,7 @@
 #include "trireme/job/run.h"
 #include "trireme/models/transformer_config.h"
 
-#include "runtime/planner/profile.h"
+#include "runtime/cost/profile.h"
 
 namespace trireme::calibrate {
 
@@ -17,6 +17,6 @@ std::vector<TransformerConfig> usual_models(DeviceKind device);
 /// Collective. Trains each for a few steps, as data ranks, with micro-batches of so many samples.
 /// Sets Profile::loops. `scratch`: a file to write to, which is removed.
 void measure_loops(const Context& context, const std::vector<TransformerConfig>& models,
-                   Index micro_batch, const std::string& scratch, planner::Profile& profile);
+                   Index micro_batch, const std::string& scratch, cost::Profile& profile);
 
 }  // namespace trireme::calibrate

@@ -11,12 +11,12 @@
 
 #include "runtime/core/round_up.h"
 #include "runtime/core/seconds_since.h"
-#include "runtime/planner/layout.h"
+#include "runtime/cost/planned_layout.h"
 
 namespace trireme::calibrate {
 namespace {
 
-using planner::MeasuredProduct;
+using cost::MeasuredProduct;
 
 constexpr Index alignment = 4096;
 
@@ -101,16 +101,16 @@ Products products_of_model(const TransformerConfig& model, DType dtype, const De
                            int most_tensor_ranks) {
   TransformerConfig shallow = model;
   shallow.num_layers = 1;
-  planner::LayoutPlanner planner(planner::transformer_models(shallow), device);
+  cost::LayoutPlanner planner(cost::transformer_models(shallow), device);
   std::map<std::tuple<Index, Index, Index>, double> flops;  // of a shape
   for (int tensor = 1; tensor <= most_tensor_ranks; tensor *= 2)
     for (const Index micro_batch : {1, 2, 4}) {
       if (!problems_of(shallow, tensor, micro_batch).empty()) continue;
-      planner::Candidate candidate;
+      cost::Candidate candidate;
       candidate.spec.mesh = MeshShape(1, 1, tensor);
       candidate.spec.micro_batch_size = candidate.spec.global_batch_size = micro_batch;
       candidate.spec.compute = dtype;
-      const planner::PlannedLayout planned = planner.plan(candidate);
+      const cost::PlannedLayout planned = planner.plan(candidate);
       for (const Plan& chunk : planned.stages.front()->train.model().chunks)
         for (const StepWork& work : chunk.work())
           for (const ProductWork& product : work.parts.products)
@@ -169,7 +169,7 @@ std::function<void(Index call)> product_call(Stream& stream, const MeasuredProdu
   return [&stream, operands](Index call) { stream.kernels().gemm.run(stream, operands.of(call)); };
 }
 
-void fit_product_model(planner::Profile& profile) {
+void fit_product_model(cost::Profile& profile) {
   for (const MeasuredProduct& product : profile.products) {
     double& peak = product.dtype == DType::bf16 ? profile.peak_bf16 : profile.peak_f32;
     peak = std::max(peak, product.flops_per_s);

@@ -6,11 +6,11 @@
 #include "trireme/models/transformer_config.h"
 
 #include "launch/calibrate/timer.h"
-#include "runtime/planner/profile.h"
+#include "runtime/cost/profile.h"
 
 namespace trireme::calibrate {
 
-using Products = std::vector<planner::MeasuredProduct>;
+using Products = std::vector<cost::MeasuredProduct>;
 
 /// Returns products of layers 256 to 8192 wide with 64 to 8192 rows: forward (NT), and the
 /// gradients of inputs (NN) and of weights (TN). Without rates.
@@ -28,11 +28,10 @@ Products measure_products(const Context& context, Timer& timer, const Products& 
 
 /// Runs a product, with other matrices in `memory` from call to call, so that caches hold no more
 /// of them than in training. Empty: the memory is too small. `memory` must outlive it.
-std::function<void(Index call)> product_call(Stream& stream,
-                                             const planner::MeasuredProduct& product,
+std::function<void(Index call)> product_call(Stream& stream, const cost::MeasuredProduct& product,
                                              const Buffer& memory);
 
 /// Sets peaks, efficiency and half_k by what was measured.
-void fit_product_model(planner::Profile& profile);
+void fit_product_model(cost::Profile& profile);
 
 }  // namespace trireme::calibrate

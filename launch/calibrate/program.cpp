@@ -20,8 +20,8 @@
 #include "launch/calibrate/loops.h"
 #include "launch/calibrate/products.h"
 #include "runtime/core/seconds_since.h"
+#include "runtime/cost/profile_json.h"
 #include "runtime/options/check_options.h"
-#include "runtime/planner/profile_json.h"
 #include "runtime/store/write/unfinished.h"
 
 namespace trireme::calibrate {
@@ -81,12 +81,12 @@ std::string device_name(const Context& context) {
   return text.substr(0, text.find(','));
 }
 
-planner::Profile empty_profile(const Context& context, const Nodes& nodes) {
+cost::Profile empty_profile(const Context& context, const Nodes& nodes) {
   const Device& device = context.device();
   const bool cpu = device.kind() == DeviceKind::cpu;
-  planner::Profile profile;
+  cost::Profile profile;
   profile.name = device_name(context);
-  profile.grade = planner::Grade::calibrated;
+  profile.grade = cost::Grade::calibrated;
   profile.device = device.traits();
   profile.queues = !cpu;
   profile.ranks_per_node = nodes.ranks;
@@ -108,7 +108,7 @@ double op_seconds(const Context& context, Timer& timer) {
 }
 
 void add_products(const Context& context, Timer& timer, const Given& given, int tensor_ranks,
-                  const Progress& say, Budget& budget, planner::Profile& profile) {
+                  const Progress& say, Budget& budget, cost::Profile& profile) {
   const DType compute = context.options().compute();
   const DType other = compute == DType::f32 ? DType::bf16 : DType::f32;
   const auto add = [&](const char* what, const Products& products, double budget_s) {
@@ -123,7 +123,7 @@ void add_products(const Context& context, Timer& timer, const Given& given, int 
     const Products products =
         products_of_model(given.gpt.model, compute, context.device().traits(), tensor_ranks);
     add("products of the model", products, budget.next(weights::model_products));
-    profile.grade = planner::Grade::shapes;
+    profile.grade = cost::Grade::shapes;
   }
   add(name(compute), usual_products(compute), budget.next(weights::products));
   add(name(other), usual_products(other), budget.next(weights::other_products));
@@ -141,7 +141,7 @@ std::vector<AttentionCase> attention_cases(const Given& given) {
 
 /// The model with two blocks, where a rank has the memory for its state; else usual ones.
 std::vector<TransformerConfig> models_to_train(const Context& context, const Given& given,
-                                               const planner::Profile& profile) {
+                                               const cost::Profile& profile) {
   if (given.has_model) {
     TransformerConfig shallow = given.gpt.model;
     shallow.num_layers = std::min<Index>(2, shallow.num_layers);
@@ -152,9 +152,9 @@ std::vector<TransformerConfig> models_to_train(const Context& context, const Giv
   return usual_models(context.device().kind());
 }
 
-void set_attention_shares(DType compute, planner::Profile& profile) {
+void set_attention_shares(DType compute, cost::Profile& profile) {
   double sums[2] = {}, counts[2] = {};
-  for (const planner::MeasuredAttention& each : profile.attentions) {
+  for (const cost::MeasuredAttention& each : profile.attentions) {
     sums[each.backward ? 1 : 0] += each.flops_per_s / profile.peak(compute);
     counts[each.backward ? 1 : 0] += 1;
   }
@@ -167,7 +167,7 @@ void calibrate(const Context& context, const Given& given) {
   const Progress say(context);
   Budget budget(context, given);
   Timer timer(context);
-  planner::Profile profile = empty_profile(context, nodes);
+  cost::Profile profile = empty_profile(context, nodes);
   say(fmt::format("{}, {} rank{} on each of {} node{}", profile.name, nodes.ranks,
                   nodes.ranks == 1 ? "" : "s", nodes.count, nodes.count == 1 ? "" : "s"));
   add_products(context, timer, given, nodes.ranks, say, budget, profile);
@@ -199,7 +199,7 @@ void calibrate(const Context& context, const Given& given) {
   if (context.host().rank() == 0)
     write_output(
         given.output,
-        planner::text_of(profile, fmt::format("{:%Y-%m-%d}", fmt::localtime(std::time(nullptr)))),
+        layouts::text_of(profile, fmt::format("{:%Y-%m-%d}", fmt::localtime(std::time(nullptr)))),
         outputs::device_profile);
   constexpr double quiet = 0.1;
   say(fmt::format(

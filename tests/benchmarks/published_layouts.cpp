@@ -19,9 +19,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/planner/profile_json.h"
-#include "runtime/planner/reductions.h"
-#include "runtime/planner/step_time.h"
+#include "runtime/cost/profile_json.h"
+#include "runtime/cost/reductions.h"
+#include "runtime/cost/step_time.h"
 
 namespace trireme::planner {
 namespace {
@@ -336,7 +336,7 @@ void answer() {
 
 int main() {
   try {
-    trireme::planner::answer();
+    trireme::layouts::answer();
     return 0;
   } catch (const std::exception& error) {
     std::cerr << "published_layouts: " << error.what() << "\n";

@@ -7,12 +7,13 @@
 
 #include <fmt/format.h>
 
-#include "runtime/planner/profile_json.h"
-#include "runtime/planner/step_time.h"
+#include "runtime/cost/profile_json.h"
+#include "runtime/cost/step_time.h"
 #include "tests/virtual_clock/execute.h"
 
 using namespace trireme;
-using namespace trireme::planner;
+using namespace trireme::cost;
+using namespace trireme::layouts;
 using namespace trireme::virtual_clock;
 
 namespace {

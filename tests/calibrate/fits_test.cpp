@@ -39,7 +39,7 @@ TEST(SharedTime, IsTakenFromThePartsBehindOneThatTakesLonger) {
 }
 
 TEST(FittedProducts, GiveBackTheirModel) {
-  planner::Profile profile;
+  cost::Profile profile;
   for (const Index k : {256, 512, 1024, 8192})
     profile.products.push_back(
         {k, k, k, DType::f32, 0.5 * 1000 * static_cast<double>(k) / static_cast<double>(k + 100)});
@@ -63,7 +63,7 @@ TEST(ProductsOfAModel, AreThoseOfItsLayersAndHead) {
   const TransformerConfig tiny = preset("tiny");  // width 128, sequence 128, vocabulary 256
   const Products all = products_of_model(tiny, DType::f32, DeviceTraits(), 2);
   const auto has = [&](Index m, Index n, Index k) {
-    return std::any_of(all.begin(), all.end(), [&](const planner::MeasuredProduct& each) {
+    return std::any_of(all.begin(), all.end(), [&](const cost::MeasuredProduct& each) {
       return each.m == m && each.n == n && each.k == k && each.kind == "NT";
     });
   };

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/core/json/json.h"
-#include "runtime/planner/profile_json.h"
+#include "runtime/cost/profile_json.h"
 #include "tests/support/as_one_line.h"
 #include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"
@@ -34,8 +34,8 @@ class Calibrated : public testing::Test {
 TEST_F(Calibrated, ProfilesPlanTheModelAndItsBestLayoutsRun) {
   const OutcomeApart measured = calibrate("--model tiny -- --device cpu --seconds 2");
   ASSERT_EQ(measured.exit_code, 0) << measured.errors;
-  const planner::Profile profile = planner::read_profile(file());
-  EXPECT_EQ(profile.grade, planner::Grade::shapes);
+  const cost::Profile profile = cost::read_profile(file());
+  EXPECT_EQ(profile.grade, cost::Grade::shapes);
   EXPECT_EQ(profile.ranks_per_node, 2);
   EXPECT_TRUE(profile.is_cpu());
   for (const DType type : {DType::f32, DType::bf16})

@@ -37,14 +37,16 @@ const Imports may_import = {
     {"interop", {"core", "store", "models"}},
     {"rank_plan", {"core", "kernels", "graph", "pipeline", "optim"}},
     {"options", {"core", "kernels", "data", "pipeline", "optim", "models", "rank_plan"}},
-    {"planner",
-     {"core", "kernels", "graph", "nn", "pipeline", "optim", "models", "rank_plan", "options"}},
+    {"cost", {"core", "kernels", "graph", "nn", "pipeline", "optim", "models", "rank_plan"}},
+    {"layouts",
+     {"core", "kernels", "graph", "nn", "pipeline", "optim", "models", "rank_plan", "options",
+      "cost"}},
     {"job", {"core", "kernels", "observe", "comm", "store", "interop", "options"}},
     {"checkpoint",
      {"core", "observe", "comm", "store", "data", "optim", "interop", "options", "job"}},
     {"train",
      {"core", "kernels", "observe", "comm", "store", "data", "graph", "nn", "pipeline", "optim",
-      "models", "interop", "rank_plan", "options", "planner", "job", "checkpoint"}},
+      "models", "interop", "rank_plan", "options", "cost", "layouts", "job", "checkpoint"}},
 };
 
 // A header of runtime/ that other modules need although it is not installed has this line. An empty

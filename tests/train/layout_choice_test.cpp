@@ -11,7 +11,7 @@
 
 #include "trireme/kernels/device.h"
 
-#include "runtime/planner/search/answer.h"
+#include "runtime/layouts/search/answer.h"
 #include "tests/support/as_one_line.h"
 #include "tests/support/cpu_profile.h"
 #include "tests/support/recorded_problems.h"
@@ -97,14 +97,14 @@ TEST_F(ChosenLayout, IsTheFirstThatTheSearchFinds) {
   const Chosen chosen = choose(model_);
   ASSERT_THAT(chosen.problems, IsEmpty());
   test::RecordedProblems problems;
-  const planner::TrainingTask task({"--model", "tiny", "--global-batch-size", "16"}, problems,
+  const layouts::TrainingTask task({"--model", "tiny", "--global-batch-size", "16"}, problems,
                                    false);
-  planner::Question question;
-  question.cluster = planner::read_cluster("2x" + profile_);
-  planner::GpuGroup& group = question.cluster.groups.front();
+  layouts::Question question;
+  question.cluster = layouts::read_cluster("2x" + profile_);
+  layouts::GpuGroup& group = question.cluster.groups.front();
   group.profile.device = cpu_traits();
-  const planner::Answer found = planner::answer(task, question);
-  const planner::Layout& best = found.chosen().layout;
+  const layouts::Answer found = layouts::answer(task, question);
+  const layouts::Layout& best = found.chosen().layout;
   EXPECT_EQ(chosen.layout(), str(best.tensor, ' ', best.pipeline, ' ', best.micro_batch, ' ',
                                  name(best.schedule), ' '));
   EXPECT_EQ(chosen.values.at("--device"), "cpu");

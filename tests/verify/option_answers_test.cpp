@@ -16,8 +16,8 @@
 
 #include "launch/verify/program_words.h"
 #include "runtime/checkpoint/identity.h"
+#include "runtime/layouts/unequal/unequal_answer.h"
 #include "runtime/options/idle_options.h"
-#include "runtime/planner/unequal/unequal_answer.h"
 #include "runtime/train/layout/kept_layout.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch_directory.h"
@@ -180,9 +180,9 @@ KeyValues answers_of_idle(Job& job) {
 
 /// The word of a layout that the option sets.
 std::string answer_of_pins(const Job& job) {
-  const planner::TrainingTask task(*job.command, job.options, job.gpt);
+  const layouts::TrainingTask task(*job.command, job.options, job.gpt);
   std::vector<std::string> contradicted;
-  const planner::LayoutPins pins = task.pins_with({}, contradicted);
+  const layouts::LayoutPins pins = task.pins_with({}, contradicted);
   std::string all;
   const auto add = [&](const char* word, bool set) { all += set ? word : ""; };
   add("tp", pins.tensor.has_value());
@@ -198,8 +198,8 @@ std::string answer_of_pins(const Job& job) {
   return all;
 }
 
-planner::Layout unusual_layout() {
-  planner::Layout layout{2, 2, 2, 2, 2};
+layouts::Layout unusual_layout() {
+  layouts::Layout layout{2, 2, 2, 2, 2};
   layout.recompute = RecomputeGranularity::full;
   layout.schedule = ScheduleKind::zero_bubble_v;
   layout.sharded = layout.sequence_parallel = true;
@@ -210,7 +210,7 @@ planner::Layout unusual_layout() {
 /// The name by which `trireme plan` launches an unusual layout with the option.
 std::string answer_of_launch(const Shown& option) {
   Problems problems;
-  const planner::TrainingTask task({"--model", "tiny"}, problems);
+  const layouts::TrainingTask task({"--model", "tiny"}, problems);
   const Words words = task.words_of(unusual_layout(), {{2, 1}, {2, 1}, {2, 1}});
   Words names = option.others;
   names.insert(names.begin(), option.name);
@@ -221,8 +221,8 @@ std::string answer_of_launch(const Shown& option) {
 }
 
 std::string answer_of_unequal(const Job& job) {
-  const planner::TrainingTask task(*job.command, job.options, job.gpt);
-  return planner::unequal_problem(task, {}).empty() ? "" : "refused";
+  const layouts::TrainingTask task(*job.command, job.options, job.gpt);
+  return layouts::unequal_problem(task, {}).empty() ? "" : "refused";
 }
 
 /// The options that --plan auto chooses, with their values for one layout.

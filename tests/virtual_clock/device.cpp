@@ -26,7 +26,7 @@ class VirtualEvent final : public Event {
 
 }  // namespace
 
-VirtualDevice::VirtualDevice(const planner::Profile& profile)
+VirtualDevice::VirtualDevice(const cost::Profile& profile)
     : Device(profile.device), profile_(profile), clock_(profile.queues) {}
 
 const Kernels& VirtualDevice::kernels() const { return virtual_kernels(); }
@@ -57,14 +57,14 @@ std::unique_ptr<Event> VirtualDevice::make_event() {
 
 VirtualStream::VirtualStream(VirtualDevice& device) : Stream(device), device_(device) {}
 
-void VirtualStream::begin_step(const planner::OpTime& time) {
+void VirtualStream::begin_step(const cost::OpTime& time) {
   clock().run(time.host, time.device() - time.tensor_traffic);
   in_step_ = true;
 }
 
 void VirtualStream::run(double bytes) {
   if (in_step_) return;
-  const planner::Profile& profile = device_.profile();
+  const cost::Profile& profile = device_.profile();
   clock().run(profile.op_seconds, bytes / profile.bytes_per_s);
 }
 

@@ -10,14 +10,14 @@
 
 #include "trireme/core/device.h"
 
-#include "runtime/planner/op_time.h"
+#include "runtime/cost/op_time.h"
 #include "tests/virtual_clock/clock.h"
 
 namespace trireme::virtual_clock {
 
 class VirtualDevice final : public Device {
  public:
-  explicit VirtualDevice(const planner::Profile& profile);
+  explicit VirtualDevice(const cost::Profile& profile);
   std::string describe() const override { return "virtual " + profile_.name; }
   const Kernels& kernels() const override;
   /// Address space: only what is written takes memory.
@@ -26,12 +26,12 @@ class VirtualDevice final : public Device {
   std::unique_ptr<Stream> make_stream() override;
   std::unique_ptr<Event> make_event() override;
 
-  const planner::Profile& profile() const { return profile_; }
+  const cost::Profile& profile() const { return profile_; }
   bool owns(const void* data) const;
   Clock& clock() { return clock_; }
 
  private:
-  const planner::Profile& profile_;
+  const cost::Profile& profile_;
   Clock clock_;
   std::vector<std::pair<const std::byte*, const std::byte*>> ranges_;
 };
@@ -43,7 +43,7 @@ class VirtualStream final : public Stream {
   Clock& clock() { return device_.clock(); }
   /// Until end_step() all calls belong to a step of a plan, which takes this; its collectives take
   /// their own time.
-  void begin_step(const planner::OpTime& time);
+  void begin_step(const cost::OpTime& time);
   void end_step() { in_step_ = false; }
   /// A kernel that moves `bytes`.
   void run(double bytes);

@@ -5,20 +5,20 @@
 #include <memory>
 
 #include "runtime/core/at.h"
+#include "runtime/cost/stage_time.h"
 #include "runtime/optim/gradient_reducer.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/pipeline/executor.h"
 #include "runtime/rank_plan/plan_cache.h"
-#include "runtime/planner/stage_time.h"
 #include "tests/virtual_clock/device.h"
 #include "tests/virtual_clock/world.h"
 
 namespace trireme::virtual_clock {
 namespace {
 
-using planner::Network;
-using planner::OpTime;
-using planner::Profile;
+using cost::Network;
+using cost::OpTime;
+using cost::Profile;
 
 /// Of the steps of a plan.
 using StepTimes = std::shared_ptr<const std::vector<OpTime>>;
@@ -28,18 +28,18 @@ struct Job {
   Job(const Model& model, const TrainingSpec& spec, const Profile& profile_,
       const Network& network_)
       : profile(profile_), network(network_) {
-    const planner::Group tensor = planner::group_of(spec.mesh, Axis::tensor);
+    const cost::Group tensor = cost::group_of(spec.mesh, Axis::tensor);
     for (int rank = 0; rank < spec.mesh.size(); ++rank) {
       plans.push_back(std::make_unique<PlannedTraining>(model, spec, rank, profile.device, &cache));
       for (const Plan& plan : plans.back()->train.model().chunks) add_times(plan, tensor);
     }
   }
-  void add_times(const Plan& plan, const planner::Group& tensor) {
+  void add_times(const Plan& plan, const cost::Group& tensor) {
     StepTimes& known = times[&plan.state()];
     if (known) return;
     std::vector<OpTime> each;
     for (const StepWork& work : plan.work())
-      each.push_back(planner::op_time(work, profile, tensor, network));
+      each.push_back(cost::op_time(work, profile, tensor, network));
     known = std::make_shared<const std::vector<OpTime>>(std::move(each));
   }
 

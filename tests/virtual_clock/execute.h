@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "runtime/planner/layout.h"
-#include "runtime/planner/network.h"
+#include "runtime/cost/network.h"
+#include "runtime/cost/planned_layout.h"
 
 namespace trireme::virtual_clock {
 
@@ -32,7 +32,7 @@ struct ExecutedStep {
 /// `profile`: of every rank; its contention is not simulated. Throws: Error of the rank that failed
 /// first.
 std::vector<ExecutedStep> execute(const Model& model, const TrainingSpec& spec,
-                                  const planner::Profile& profile, const planner::Network& network,
+                                  const cost::Profile& profile, const cost::Network& network,
                                   int steps = 1);
 
 }  // namespace trireme::virtual_clock

@@ -7,13 +7,13 @@
 
 #include "trireme/nn/nn.h"
 
-#include "runtime/planner/step_time.h"
-#include "tests/planner/tiny_profile.h"
+#include "runtime/cost/step_time.h"
+#include "tests/cost/tiny_profile.h"
 
 namespace trireme::virtual_clock {
 namespace {
 
-using namespace planner;
+using namespace cost;
 
 constexpr Index rows = 2, width = 4;
 constexpr double product = 2.0 * rows * width * width;  // of a layer, forward

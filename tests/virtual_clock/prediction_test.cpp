@@ -1,7 +1,7 @@
 // A few of the random layouts, and mistakes of a planner that the comparison has to find.
 #include <gtest/gtest.h>
 
-#include "runtime/planner/step_time.h"
+#include "runtime/cost/step_time.h"
 #include "tests/virtual_clock/execute.h"
 #include "tests/virtual_clock/random_layout.h"
 
@@ -36,7 +36,7 @@ class PlantedMistake : public ::testing::Test {
     layout_.network.ranks_per_node = 1;
     executed_ = execute(layout_.made(), spec, layout_.profile, layout_.network).front().seconds();
   }
-  double off(const planner::PlannedLayout& planned) const {
+  double off(const cost::PlannedLayout& planned) const {
     const double predicted = step_time(planned, layout_.profile, layout_.network).total;
     return std::abs(predicted / executed_ - 1);
   }
@@ -50,7 +50,7 @@ TEST_F(PlantedMistake, IsNoneWithoutOne) { EXPECT_LT(off(layout_.planned()), tol
 TEST_F(PlantedMistake, OfTheScheduleIsFound) {
   RandomLayout other = layout_;
   other.candidate.spec.schedule = ScheduleKind::zero_bubble;
-  planner::PlannedLayout planned = layout_.planned();
+  cost::PlannedLayout planned = layout_.planned();
   planned.programs = other.planned().programs;
   EXPECT_GT(off(planned), tolerance);
 }

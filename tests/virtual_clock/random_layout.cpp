@@ -4,8 +4,8 @@
 
 #include "trireme/pipeline/schedule.h"
 
-#include "runtime/planner/profile_json.h"
-#include "runtime/planner/step_time.h"
+#include "runtime/cost/profile_json.h"
+#include "runtime/cost/step_time.h"
 #include "tests/support/draw.h"
 #include "tests/virtual_clock/execute.h"
 
@@ -38,9 +38,9 @@ PipelineShape draw_pipeline(Draw& draw, ScheduleKind kind) {
   }
 }
 
-planner::Profile draw_profile(Draw& draw) {
-  planner::Profile profile =
-      planner::known_profile(draw.one_of<const char*>({"H100-SXM", "A100-80GB", "RTX-4090"}));
+cost::Profile draw_profile(Draw& draw) {
+  cost::Profile profile =
+      cost::known_profile(draw.one_of<const char*>({"H100-SXM", "A100-80GB", "RTX-4090"}));
   profile.contention = 0;  // of hardware: not simulated
   if (draw.once_in(4)) {   // a CPU rank
     profile.device = DeviceTraits{};
@@ -90,8 +90,8 @@ RandomLayout random_layout(int number) {
   return layout;
 }
 
-planner::PlannedLayout RandomLayout::planned() const {
-  return planner::LayoutPlanner(planner::transformer_models(model), profile.device).plan(candidate);
+cost::PlannedLayout RandomLayout::planned() const {
+  return cost::LayoutPlanner(cost::transformer_models(model), profile.device).plan(candidate);
 }
 
 double predicted_over_executed(const RandomLayout& layout) {

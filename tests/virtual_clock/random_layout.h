@@ -5,19 +5,19 @@
 
 #include "trireme/models/transformer_config.h"
 
-#include "runtime/planner/layout.h"
-#include "runtime/planner/network.h"
+#include "runtime/cost/network.h"
+#include "runtime/cost/planned_layout.h"
 
 namespace trireme::virtual_clock {
 
 struct RandomLayout {
   TransformerConfig model;
-  planner::Candidate candidate;
-  planner::Profile profile;
-  planner::Network network;
+  cost::Candidate candidate;
+  cost::Profile profile;
+  cost::Network network;
 
-  Model made() const { return planner::transformer_models(model)(candidate); }
-  planner::PlannedLayout planned() const;
+  Model made() const { return cost::transformer_models(model)(candidate); }
+  cost::PlannedLayout planned() const;
   std::string describe() const;
 };
 RandomLayout random_layout(int number);

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "runtime/core/at.h"
-#include "runtime/planner/stage_time.h"
+#include "runtime/cost/stage_time.h"
 #include "tests/virtual_clock/device.h"
 
 namespace trireme::virtual_clock {
@@ -118,11 +118,10 @@ std::unique_ptr<Mesh> World::make_mesh(int rank) {
 double World::seconds(const CollectiveWork& work, const std::string& name,
                       const std::vector<int>& ranks) const {
   if (name != "world")
-    return planner::ring_time(work, planner::spread_of(ranks, network_), profile_, network_);
+    return cost::ring_time(work, cost::spread_of(ranks, network_), profile_, network_);
   double sum = 0;
   for (const MeshShape::Extent& extent : shape_.axes())
-    sum +=
-        planner::collective_time(work, planner::group_of(shape_, extent.axis), profile_, network_);
+    sum += cost::collective_time(work, cost::group_of(shape_, extent.axis), profile_, network_);
   return sum;
 }
 
@@ -134,8 +133,8 @@ std::shared_ptr<Group> World::group(const std::string& name, const std::vector<i
         ranks,
         [this, name, ranks](const CollectiveWork& work) { return seconds(work, name, ranks); },
         [this, ranks](Index bytes, int from, int to) {
-          return planner::message_time(static_cast<double>(bytes), ranks[at(from)], ranks[at(to)],
-                                       profile_, network_);
+          return cost::message_time(static_cast<double>(bytes), ranks[at(from)], ranks[at(to)],
+                                    profile_, network_);
         });
   return known;
 }

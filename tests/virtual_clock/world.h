@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/comm/transport_mesh.h"
-#include "runtime/planner/network.h"
+#include "runtime/cost/network.h"
 #include "tests/virtual_clock/queues.h"
 #include "tests/virtual_clock/tasks.h"
 
@@ -32,7 +32,7 @@ struct Group {
 class World {
  public:
   /// `profile` and `network` are borrowed: what communication takes.
-  World(const MeshShape& shape, const planner::Profile& profile, const planner::Network& network)
+  World(const MeshShape& shape, const cost::Profile& profile, const cost::Network& network)
       : shape_(shape),
         profile_(profile),
         network_(network),
@@ -57,8 +57,8 @@ class World {
     int given = 0;
   };
   MeshShape shape_;
-  const planner::Profile& profile_;
-  const planner::Network& network_;
+  const cost::Profile& profile_;
+  const cost::Network& network_;
   std::unique_ptr<Tasks> tasks_;
   std::map<std::pair<int, int>, std::shared_ptr<Group>> groups_;  // by id and first rank
   std::map<int, Gather> gathers_;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/layouts/search/training_task.h"
 #include "runtime/options/known_options.h"
-#include "runtime/planner/search/training_task.h"
 #include "runtime/store/steps.h"
 
 namespace trireme::train {
@@ -13,18 +13,18 @@ namespace {
 Index ranks_of(const Manifest& manifest) { return static_cast<Index>(manifest.files.size()) - 1; }
 
 /// Throws: Error when an option is not there, or has a value that a layout cannot have.
-planner::LayoutPins pins_of(const KeyValues& options) {
+layouts::LayoutPins pins_of(const KeyValues& options) {
   const KnownOptions known;
-  planner::LayoutPins pins;
-  planner::for_each_word([&](const std::string& word, auto /*value*/, auto /*pin*/) {
-    const OptionDefinition* option = planner::option_of(known.command(), word);
+  layouts::LayoutPins pins;
+  layouts::for_each_word([&](const std::string& word, auto /*value*/, auto /*pin*/) {
+    const OptionDefinition* option = layouts::option_of(known.command(), word);
     if (option == nullptr) return;
     const auto found = std::find_if(options.begin(), options.end(), [&](const auto& each) {
       return each.first == option->canonical_name();
     });
     require(found != options.end(), "it does not say its ", option->canonical_name());
     const std::string& value = found->second;
-    pins = planner::parse_pins(word + "=" +
+    pins = layouts::parse_pins(word + "=" +
                                    (option->takes_value() ? value
                                     : value == "true"     ? "1"
                                                           : "0"),

@@ -8,13 +8,13 @@
 
 #include "trireme/options/checkpoint_options.h"
 
-#include "runtime/planner/search/layout_text.h"
+#include "runtime/layouts/search/layout_text.h"
 
 namespace trireme::train {
 
 struct KeptLayout {
   std::string origin;        // "step 10 of run"
-  planner::LayoutPins pins;  // all words but dp
+  layouts::LayoutPins pins;  // all words but dp
   std::string problem;       // why these ranks cannot keep it; empty: nothing is known yet
 };
 

@@ -9,17 +9,18 @@
 
 #include "kernels/cuda.h"
 #include "runtime/core/show_bytes.h"
+#include "runtime/cost/profile_json.h"
 #include "runtime/job/device_choice.h"
 #include "runtime/job/gpu_environment.h"
-#include "runtime/planner/profile_json.h"
-#include "runtime/planner/report/report.h"
-#include "runtime/planner/search/calibration.h"
+#include "runtime/layouts/report/report.h"
+#include "runtime/layouts/search/calibration.h"
 #include "runtime/train/layout/kept_layout.h"
 
 namespace trireme {
 namespace {
 
-using namespace planner;
+using namespace cost;
+using namespace layouts;
 
 const std::string no_profile =
     "--plan auto on CPUs needs --plan-profile FILE, as `trireme plan --calibrate FILE --ranks N` "
@@ -92,7 +93,7 @@ Cluster find_cluster(const Options& options, const RankCounts& counts, const std
   if (!trains(options)) {
     problems.add("--plan auto plans training, and this job trains nothing; leave it out");
   } else if (!options.freeze.empty()) {
-    problems.add(planner::no_plan_of_frozen_parts);
+    problems.add(layouts::no_plan_of_frozen_parts);
   } else if (counts.fewest_per_node != 0 && counts.fewest_per_node != counts.per_node) {
     problems.add("--plan auto plans for equal nodes, and the ", counts.ranks, " ranks here are ",
                  counts.fewest_per_node, " to ", counts.per_node,

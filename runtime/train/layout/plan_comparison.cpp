@@ -8,7 +8,7 @@
 
 #include "runtime/core/median.h"
 #include "runtime/core/show_bytes.h"
-#include "runtime/planner/report/figures_text.h"
+#include "runtime/layouts/report/figures_text.h"
 
 namespace trireme::train {
 namespace {
@@ -36,7 +36,7 @@ std::string describe_comparison(const StepPrediction& predicted, double measured
                                 Index measured_bytes) {
   std::string text =
       fmt::format("a step {} predicted, {} measured (median of steps 2 to {} of this job): {}",
-                  planner::show_seconds(predicted.seconds), planner::show_seconds(measured_seconds),
+                  layouts::show_seconds(predicted.seconds), layouts::show_seconds(measured_seconds),
                   PlanComparison::steps, show_difference(measured_seconds, predicted.seconds));
   if (measured_bytes > 0)
     text += fmt::format(

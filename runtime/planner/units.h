@@ -1,8 +1,0 @@
-// Factors between the units that people read and those of the planner.
-#pragma once
-
-namespace trireme::planner {
-
-constexpr double micro = 1e-6, giga = 1e9, tera = 1e12, percent = 100;
-
-}  // namespace trireme::planner

@@ -2,17 +2,18 @@
 #include <ctime>
 #include <filesystem>
 #include <iostream>
+#include <string>
 
 #include <fmt/chrono.h>
 #include <unistd.h>
 
+#include "trireme/core/error.h"
 #include "trireme/core/version.h"
 #include "trireme/data/sidecar.h"
 #include "trireme/data/tokenizer.h"
 #include "trireme/options/gpt_options.h"
 
 #include "launch/commands.h"
-#include "launch/export_tokenizer.h"
 #include "launch/step_arguments.h"
 #include "runtime/core/output/output_file.h"
 #include "runtime/core/text/one_line.h"
@@ -26,6 +27,81 @@
 
 namespace trireme {
 namespace {
+
+// --tokenizer of `trireme hf export`.
+
+/// `path`: a directory of a tokenizer, or the tokenizer.json in it. `vocabulary`: of the model that
+/// `step` of `run` has. Throws: Error that names the path and the other tokenizer when it is not
+/// that of the run, or when it cannot be read or copied.
+interop::OutputTokenizer tokenizer_for(const std::string& path, const OpenedStep& step,
+                                       const std::string& run, Index vocabulary);
+
+/// What to do about an export that has no tokenizer.
+std::string advice_without_tokenizer(const OpenedStep& step);
+
+namespace fs = std::filesystem;
+
+constexpr const char* file_name = "tokenizer.json";
+
+std::string directory_of(const std::string& path) {
+  const fs::path whole = fs::absolute(path);
+  if (!fs::is_regular_file(whole)) return path;
+  require(whole.filename() == file_name, "--tokenizer ", path, ": the file is not named ",
+          file_name, "; give such a file, or the directory that has it");
+  return whole.parent_path().string();
+}
+
+/// Null: the run does not say.
+const std::string* tokenizer_of(const OpenedStep& step) {
+  return step.manifest.identity_of(str(data_facts, tokenizer_fact));
+}
+
+/// The step's data was not known, or was that of `hash`.
+void check_kept(const std::string& path, const std::string& hash, const std::string& run,
+                bool is_known) {
+  const std::string kept = run + '/' + interop::kept_directory + '/' + file_name;
+  if (!fs::exists(kept)) return;
+  std::string other;
+  try {
+    other = data::Tokenizer::load(kept).hash();
+  } catch (const Error& error) {
+    require(is_known, "--tokenizer ", path, " cannot be compared with the one that the run began ",
+            "with: ", error.what());
+    return;
+  }
+  require(other == hash, "--tokenizer ", path, " is ", hash, ", but the run began with tokenizer ",
+          other, " (", kept, "); leave --tokenizer out to export that one");
+}
+
+interop::OutputTokenizer tokenizer_for(const std::string& path, const OpenedStep& step,
+                                       const std::string& run, Index vocabulary) {
+  const std::string directory = directory_of(path);
+  const data::Tokenizer tokenizer = data::Tokenizer::load(directory);
+  for (const std::string& warning : tokenizer.warnings())
+    std::cerr << "trireme: warning: " << warning << '\n';
+  const std::string hash = tokenizer.hash();
+  const std::string* trained = tokenizer_of(step);
+  require(trained == nullptr || *trained != Sidecar::bytes, "--tokenizer ", path, " is ", hash,
+          ", but the tokens of the data of ", step.directory, " are bytes; leave it out");
+  require(trained == nullptr || *trained == hash, "--tokenizer ", path, " is ", hash,
+          ", but the tokens of the data of ", step.directory, " are those of tokenizer ",
+          trained == nullptr ? "" : *trained, "; give that one");
+  check_kept(path, hash, run, trained != nullptr);
+  require(tokenizer.vocabulary() <= vocabulary, "--tokenizer ", path, " has ",
+          tokenizer.vocabulary(), " tokens, more than the ", vocabulary, " of the model of ",
+          step.directory, "; give the one that made its data");
+  interop::tokenizer_files(directory);  // sees whether they can be copied
+  return {directory, tokenizer.bos(), tokenizer.eod()};
+}
+
+std::string advice_without_tokenizer(const OpenedStep& step) {
+  const std::string* trained = tokenizer_of(step);
+  if (trained != nullptr && *trained == Sidecar::bytes)
+    return "no tokenizer was written: tokens of this run are bytes, which no tokenizer.json has";
+  return str("no tokenizer was written, as the run keeps none",
+             trained == nullptr ? "" : str("; its data has tokens of tokenizer ", *trained),
+             "; programs that make tokens of text need one: give --tokenizer DIR");
+}
 
 /// Data that the run is trained on must have the tokenizer of the model. Returns why the manifest
 /// does not say which that is; "" where it does, or where the model has none.

@@ -7,7 +7,6 @@
 #include "launch/preflight/commands.h"
 #include "launch/supervisor/commands/commands.h"
 #include "launch/verify/commands.h"
-#include "runtime/core/process/process_end.h"
 #include "runtime/core/process/process_start.h"
 #include "runtime/core/text/exception_text.h"
 #include "runtime/core/text/one_line.h"

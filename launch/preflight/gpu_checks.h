@@ -1,11 +1,14 @@
 // GPUs of a node: what the driver says of them, and what they compute.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 
+#include "trireme/comm/host.h"
 #include "trireme/core/device.h"
 
+#include "launch/preflight/node_checks.h"
 #include "launch/preflight/report.h"
 
 namespace trireme::preflight {
@@ -21,5 +24,18 @@ void measure_gpus(Node& node);
 std::string cuda_module();
 /// What Device::describe says of a GPU, without its index and its free memory.
 std::string model_of(const Device& gpu);
+
+// One GPU under load, in a process of its own: rates, memory, and bits to compare with other GPUs.
+
+/// Of the products, so that all GPUs compute the same; for f32 and bf16.
+using ProductSizes = std::array<Index, 2>;
+/// Collective. The largest that no GPU takes long for.
+ProductSizes agree_on_sizes(const Host& host, Stream& gpu);
+
+/// `checks.steady_s` is shared by the two types. Never throws: what fails is a fault.
+Node check_gpu(const std::string& name, Stream& gpu, const Checks& checks,
+               const ProductSizes& sizes);
+/// The figures that depend on speed, once more.
+void measure_gpu(Node& node, Stream& gpu, const Checks& checks, const ProductSizes& sizes);
 
 }  // namespace trireme::preflight

@@ -8,8 +8,10 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -21,20 +23,104 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "trireme/core/buffer.h"
 #include "trireme/core/error.h"
 #include "trireme/core/version.h"
 #include "trireme/kernels/device.h"
 
 #include "launch/preflight/gpu_checks.h"
 #include "launch/preflight/steady_products.h"
-#include "launch/preflight/storage_checks.h"
 #include "launch/preflight/training_steps.h"
 #include "runtime/core/require_call.h"
+#include "runtime/core/seconds_since.h"
 #include "runtime/store/checksum.h"
 #include "runtime/store/file.h"
+#include "runtime/store/write/held_path.h"
 
 namespace trireme::preflight {
 namespace {
+
+// Whether a directory takes what a checkpoint needs, and how fast it is.
+
+/// The directory itself, or the nearest one above it: a run makes its own.
+std::string existing_part_of(const std::string& directory);
+
+/// Writes a small file, syncs it, renames it and syncs the directory, as the commit of a checkpoint
+/// does; the shortest of three times. `host` is a part of its name. Throws: Error.
+double commit_seconds(const std::string& directory, const std::string& host);
+
+struct DiskSpeed {
+  double write_mb_per_s = 0, read_mb_per_s = 0;  // sync included; past the cache where that goes
+};
+/// With 64 MiB, or what is written in 10 s, which must be the same when read again. Throws: Error.
+DiskSpeed measure_disk(const std::string& directory, const std::string& host);
+
+namespace fs = std::filesystem;
+constexpr double longest_s = 10;  // of writing, and of reading
+
+/// A directory for files, removed with them in any case.
+struct Scratch {
+  Scratch(const std::string& directory, const std::string& host)
+      : held(HeldPath::Kind::private_directory, directory + "/.trireme-preflight-" + host + "-",
+             "") {}
+  std::string file(const char* name) const { return held.path() + "/" + name; }
+  HeldPath held;
+};
+
+std::string existing_part_of(const std::string& directory) {
+  fs::path path = fs::absolute(directory);
+  while (!fs::is_directory(path) && path.has_parent_path() && path != path.parent_path())
+    path = path.parent_path();
+  return path.string();
+}
+
+double commit_seconds(const std::string& directory, const std::string& host) {
+  const std::string where = existing_part_of(directory);
+  const Scratch scratch(where, host);
+  const std::string file = scratch.file("file"), renamed = scratch.file("renamed");
+  constexpr int times = 3;
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < times; ++i) {
+    const double began = steady_seconds();
+    write_whole(file, "trireme preflight\n");
+    rename_path(file, renamed);
+    sync_directory(scratch.held.path());
+    best = std::min(best, seconds_since(began));
+    remove_file(renamed);
+  }
+  return best;
+}
+
+DiskSpeed measure_disk(const std::string& directory, const std::string& host) {
+  constexpr Index bytes = Index{64} << 20, part = Index{4} << 20;
+  const Scratch scratch(directory, host + "-speed");
+  const std::string path = scratch.file("file");
+  const Buffer data = allocate_host(part);
+  for (Index i = 0; i < part; ++i) data.data()[i] = static_cast<std::byte>((i * 31) >> 3);
+  const Checksum expected = checksum(data.data(), part);
+  DiskSpeed speed;
+  constexpr double mb = 1e6;
+  Index written = 0;
+  {
+    File file = File::create(path, Caching::direct);
+    const double began = steady_seconds();
+    for (; written < bytes && (written == 0 || seconds_since(began) < longest_s); written += part)
+      file.write_at(written, data.data(), part);
+    file.sync();
+    file.close();
+    speed.write_mb_per_s = static_cast<double>(written) / mb / seconds_since(began);
+  }
+  const File file = File::open(path, Caching::direct);
+  const double began = steady_seconds();
+  Index at = 0;
+  for (; at < written && (at == 0 || seconds_since(began) < longest_s); at += part) {
+    std::memset(data.data(), 0, static_cast<std::size_t>(part));
+    require(file.read_at(at, data.data(), part) == part && checksum(data.data(), part) == expected,
+            path, ": other bytes are read than were written");
+  }
+  speed.read_mb_per_s = static_cast<double>(at) / mb / seconds_since(began);
+  return speed;
+}
 
 constexpr double mib = 1 << 20;
 

@@ -19,18 +19,15 @@
 
 #include "kernels/cuda.h"
 #include "launch/preflight/gpu_checks.h"
-#include "launch/preflight/gpu_groups.h"
-#include "launch/preflight/gpu_load.h"
+#include "launch/preflight/links.h"
 #include "launch/preflight/mark.h"
 #include "launch/preflight/measure.h"
 #include "launch/preflight/node_checks.h"
-#include "launch/preflight/pair_checks.h"
 #include "runtime/comm/mpi/mpi_session.h"
 #include "runtime/comm/nccl.h"
 #include "runtime/core/process/host_name.h"
-#include "runtime/core/process/process_end.h"
 #include "runtime/core/process/process_start.h"
-#include "runtime/job/gpu_environment.h"
+#include "runtime/job/device_choice.h"
 
 namespace trireme::preflight {
 namespace {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "trireme/job/run.h"
+#include "trireme/options/options.h"
 
 namespace trireme::job {
 
@@ -27,5 +28,10 @@ std::string cuda_module();
 /// to `problems`.
 DeviceChoice choose_device(const Options& options, const Host& host, const std::string& module,
                            Problems& problems);
+
+// The environment in which CUDA and NCCL start: they take some choices from it alone.
+
+/// Of rank `rank` of `ranks`. Before CUDA is first called; what is set already stays.
+void set_gpu_environment(const Options& options, int rank, int ranks);
 
 }  // namespace trireme::job

@@ -30,3 +30,14 @@ std::optional<double> given_gemm_rate(const Host& host);
 double gemm_peak_of_all_ranks(const Context& context, int node_ranks);
 
 }  // namespace trireme
+
+namespace trireme::job {
+
+// The directory of --gemm-cache, checked before anything is created on a GPU.
+
+/// Collective. Creates the directory if it is missing. Adds to `problems` what keeps this rank from
+/// writing there, or from seeing what rank 0 writes there: ranks with separate directories would
+/// choose different algorithms.
+void open_gemm_directory(const std::string& directory, const Host& host, Problems& problems);
+
+}  // namespace trireme::job

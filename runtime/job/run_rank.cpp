@@ -14,11 +14,10 @@
 #include "runtime/core/seconds_since.h"
 #include "runtime/job/affinity.h"
 #include "runtime/job/device_choice.h"
-#include "runtime/job/gemm_directory.h"
-#include "runtime/job/gpu_environment.h"
+#include "runtime/job/gemm_peak.h"
 #include "runtime/job/gpu_health.h"
 #include "runtime/job/rank_agreement.h"
-#include "runtime/options/idle_options.h"
+#include "runtime/options/check_options.h"
 
 namespace trireme::job {
 namespace {

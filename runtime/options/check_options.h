@@ -23,3 +23,13 @@ void check_dump(const std::string& prefix, Problems& problems);
 void check_outputs_differ(const CommandLine& command, Problems& problems);
 
 }  // namespace trireme::options
+
+namespace trireme {
+
+// Options that are legal but have no effect in the layout of this job.
+
+/// "--sequence-parallel (tensor parallel size 1), ...": the given options without effect on `ranks`
+/// ranks; "" when there are none.
+std::string idle_options(const CommandLine& command, const Options& options, Index ranks);
+
+}  // namespace trireme

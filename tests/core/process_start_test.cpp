@@ -13,7 +13,6 @@
 
 #include "trireme/core/log.h"
 
-#include "runtime/core/process/process_end.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme {

@@ -1,6 +1,4 @@
 // The directory of --gemm-cache as ranks find it.
-#include "runtime/job/gemm_directory.h"
-
 #include <filesystem>
 #include <mutex>
 
@@ -9,6 +7,7 @@
 
 #include "trireme/kernels/device.h"
 
+#include "runtime/job/gemm_peak.h"
 #include "tests/support/recorded_problems.h"
 #include "tests/support/scratch_directory.h"
 

@@ -1,6 +1,4 @@
 // What CUDA and NCCL find in the environment.
-#include "runtime/job/gpu_environment.h"
-
 #include <cstdlib>
 #include <map>
 #include <string>
@@ -8,6 +6,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "runtime/job/device_choice.h"
 
 namespace trireme::job {
 namespace {

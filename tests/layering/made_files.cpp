@@ -45,7 +45,7 @@ const std::map<std::string, std::string>& makers_of_files() {
       {"runtime/store/tiers/time_line.cpp", "RUN/time-line.json, by the holder of the lock"},
       {"runtime/store/write/snapshot.cpp", "files of steps"},
       {"runtime/train/numerics/replica_checks.cpp", "RUN/replicas.jsonl"},
-      {"runtime/observe/gpu_health/health_report.cpp", "RUN/supervisor"},
+      {"runtime/observe/gpu_health/health_monitor.cpp", "RUN/supervisor"},
       {"launch/supervisor/machine/post_mortem.cpp", "RUN/supervisor"},
       {"launch/chaos/faults.cpp", "RUN/supervisor"},
       {"launch/supervisor/machine/machine.cpp", "RUN/supervisor"},
@@ -61,13 +61,12 @@ const std::map<std::string, std::string>& makers_of_files() {
       {"runtime/store/hdf5/scratch_file.cpp", "a scratch file"},
       {"runtime/store/safetensors/writer.cpp", "in an Unfinished"},
       {"runtime/interop/export.cpp", "in an Unfinished"},
-      {"launch/preflight/storage_checks.cpp", "in a HeldPath"},
+      {"launch/preflight/node_checks.cpp", "in a HeldPath"},
       {"launch/verify/program_words.cpp", "in a TemporaryDirectory"},
       {"launch/verify/verify.cpp", "in a TemporaryDirectory"},
       {"launch/chaos/signs.cpp", "--save-chaos, which has to be new or empty"},
       // Directories of caches, in which each file has a drawn name before its own.
-      {"runtime/job/gemm_directory.cpp", "--gemm-cache"},
-      {"runtime/job/gemm_peak.cpp", "directories of the cache of the user"},
+      {"runtime/job/gemm_peak.cpp", "--gemm-cache, and directories of the cache of the user"},
       {"kernels/cuda/gemm_cache.cpp", "--gemm-cache"},
   };
   return makers;

@@ -11,7 +11,6 @@
 #include "trireme/core/error.h"
 
 #include "runtime/observe/hang/verdict.h"
-#include "runtime/observe/hang/verdict_text.h"
 #include "runtime/observe/hang/wait_graph.h"
 #include "tests/observe/simulated_job.h"
 

@@ -4,7 +4,7 @@
 
 #include "trireme/rank_plan/training_spec.h"
 
-#include "runtime/options/idle_options.h"
+#include "runtime/options/check_options.h"
 #include "tests/options/gpt_command_line.h"
 
 namespace trireme {

@@ -1,8 +1,7 @@
 // Options that have no effect beside others are named.
-#include "runtime/options/idle_options.h"
-
 #include <gtest/gtest.h>
 
+#include "runtime/options/check_options.h"
 #include "tests/options/gpt_command_line.h"
 
 namespace trireme {

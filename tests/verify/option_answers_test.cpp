@@ -17,7 +17,7 @@
 #include "launch/verify/program_words.h"
 #include "runtime/checkpoint/identity.h"
 #include "runtime/layouts/unequal/unequal_answer.h"
-#include "runtime/options/idle_options.h"
+#include "runtime/options/check_options.h"
 #include "runtime/train/layout/kept_layout.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch_directory.h"

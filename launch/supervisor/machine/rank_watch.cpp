@@ -10,7 +10,7 @@
 
 #include "launch/supervisor/records/ledger.h"
 #include "runtime/core/seconds_since.h"
-#include "runtime/observe/hang/verdict_text.h"
+#include "runtime/observe/hang/verdict.h"
 #include "runtime/observe/stack/stack_capture.h"
 #include "runtime/observe/stragglers.h"
 #include "runtime/store/file.h"

@@ -2,6 +2,9 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -40,6 +43,15 @@ void prepare_process() {
   raise_limit_of_open_files();
   require_call(std::signal(SIGXFSZ, SIG_IGN) != SIG_ERR && std::signal(SIGCHLD, SIG_DFL) != SIG_ERR,
                "signal");
+}
+
+// Both streams stay bad once a write has failed.
+int exit_code_with_output(int code) {
+  const bool streams = std::cout.flush().good();
+  const bool files = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (streams && files) return code;
+  std::fputs("trireme: standard output cannot be written: is its disk full?\n", stderr);
+  return code == EXIT_SUCCESS ? EXIT_FAILURE : code;
 }
 
 }  // namespace trireme

@@ -9,8 +9,6 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/observe/gpu_health/nvml_types.h"
-
 namespace trireme::observe {
 namespace {
 

@@ -11,7 +11,6 @@
 #include "runtime/core/show_bytes.h"
 #include "runtime/cost/profile_json.h"
 #include "runtime/job/device_choice.h"
-#include "runtime/job/gpu_environment.h"
 #include "runtime/layouts/report/report.h"
 #include "runtime/layouts/search/calibration.h"
 #include "runtime/train/layout/kept_layout.h"

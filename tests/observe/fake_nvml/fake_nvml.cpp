@@ -21,7 +21,7 @@
 
 #include <unistd.h>
 
-#include "runtime/observe/gpu_health/nvml_types.h"
+#include "runtime/observe/gpu_health/nvml.h"
 
 namespace {
 

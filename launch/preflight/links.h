@@ -18,4 +18,12 @@ Pair measure_link(const Host& host, const std::vector<std::string>& names, int a
 /// Collective. Seconds by which the clock of each rank is ahead of that of rank 0; on rank 0.
 std::vector<double> clock_offsets(const Host& host);
 
+// NCCL between GPUs: how fast they reduce in each node, along each rail, and all together.
+
+/// Collective. `gpus`: the mesh of NCCL, whose data axis are nodes and whose tensor axis are the
+/// GPUs of one; `nodes`: their names. Returns the groups on all ranks. A group of one GPU is none.
+/// Throws: Error on all ranks when sums are wrong.
+std::vector<Group> measure_groups(const Host& host, Mesh& gpus, Stream& stream,
+                                  const std::vector<std::string>& nodes);
+
 }  // namespace trireme::preflight

@@ -175,10 +175,10 @@ double bus_rate(const Host& host, Communicator& group, Stream& stream) {
 std::vector<Group> measure_groups(const Host& host, Mesh& gpus, Stream& stream,
                                   const std::vector<std::string>& nodes) {
   const MeshShape& shape = gpus.shape();
-  const int in_node = shape.size(Axis::tensor), count = shape.size(Axis::data);
+  const int in_node = shape.size(Role::tensor), count = shape.size(Role::batch);
   double rates[3] = {};  // in node, rail, whole: of the groups of this rank
-  if (in_node > 1) rates[0] = bus_rate(host, gpus.axis(Axis::tensor), stream);
-  if (count > 1) rates[1] = bus_rate(host, gpus.axis(Axis::data), stream);
+  if (in_node > 1) rates[0] = bus_rate(host, gpus.group(Role::tensor), stream);
+  if (count > 1) rates[1] = bus_rate(host, gpus.group(Role::batch), stream);
   if (count > 1 && in_node > 1) rates[2] = bus_rate(host, gpus.world(), stream);
 
   // The rate of a group is that of its slowest rank, as all wait for it.
@@ -191,10 +191,10 @@ std::vector<Group> measure_groups(const Host& host, Mesh& gpus, Stream& stream,
   };
   for (int node = 0; in_node > 1 && node < count; ++node)
     add(nodes[static_cast<std::size_t>(node)], "in node", in_node,
-        gpus.coordinate(Axis::data) == node, rates[0]);
+        gpus.coordinate(Role::batch) == node, rates[0]);
   for (int gpu = 0; count > 1 && gpu < in_node; ++gpu)
     add(fmt::format("GPU {} of each node", gpu), "rail", count,
-        gpus.coordinate(Axis::tensor) == gpu, rates[1]);
+        gpus.coordinate(Role::tensor) == gpu, rates[1]);
   if (count > 1 && in_node > 1) add("all GPUs", "whole", count * in_node, true, rates[2]);
   return groups;
 }

@@ -47,9 +47,6 @@ class RankPieces {
 TensorFault fault_of(const FaultWords& words, const std::string& tensor, const Shape& global,
                      const Distance& distance, const std::vector<Piece>& pieces);
 
-/// "pipeline 1, data 0, tensor 1".
-std::string coordinates_of(int rank, const MeshShape& mesh);
-
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
@@ -97,15 +94,9 @@ std::vector<Piece> RankPieces::of(const std::string& tensor) const {
   for (Piece& piece : pieces) {
     if (piece.rank >= mesh.size()) piece.rank = -1;
     if (piece.rank < 0 || words_.of == FaultWords::Of::parameters || words_.ranks.sharded) continue;
-    piece.rank = mesh.rank_at({{Axis::pipeline, mesh.coordinate(piece.rank, Axis::pipeline)},
-                               {Axis::tensor, mesh.coordinate(piece.rank, Axis::tensor)}});
+    piece.rank = mesh.rank_at({{Role::model, mesh.coordinate(piece.rank, Role::model)}});
   }
   return pieces;
-}
-
-std::string coordinates_of(int rank, const MeshShape& mesh) {
-  return fmt::format("pipeline {}, data {}, tensor {}", mesh.coordinate(rank, Axis::pipeline),
-                     mesh.coordinate(rank, Axis::data), mesh.coordinate(rank, Axis::tensor));
 }
 
 TensorFault fault_of(const FaultWords& words, const std::string& tensor, const Shape& global,
@@ -123,7 +114,7 @@ TensorFault fault_of(const FaultWords& words, const std::string& tensor, const S
   fault.shards = pieces.size();
   fault.shards_apart = distance.pieces_apart;
   fault.rank = piece.rank;
-  if (piece.rank >= 0) fault.coordinates = coordinates_of(piece.rank, words.ranks.mesh);
+  if (piece.rank >= 0) fault.coordinates = words.ranks.mesh.place(piece.rank);
   return fault;
 }
 

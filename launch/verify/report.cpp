@@ -11,10 +11,10 @@ namespace trireme::verify {
 namespace {
 
 std::string layout_text(const Report& report) {
-  return fmt::format("tensor {}, pipeline {}{}, data {}", report.mesh.size(Axis::tensor),
-                     report.mesh.size(Axis::pipeline),
+  return fmt::format("tensor {}, pipeline {}{}, data {}", report.mesh.size(Role::tensor),
+                     report.mesh.size(Role::stage),
                      report.chunks > 1 ? fmt::format(" x {} virtual stages", report.chunks) : "",
-                     report.mesh.size(Axis::data));
+                     report.mesh.size(Role::batch));
 }
 
 std::string depth_text(const Report& report) {
@@ -118,9 +118,9 @@ std::string to_json(const Report& report) {
   return to_text(Json(
              Json::Object{{"program", report.program},
                           {"ranks", Index{report.mesh.size()}},
-                          {"data", Index{report.mesh.size(Axis::data)}},
-                          {"pipeline", Index{report.mesh.size(Axis::pipeline)}},
-                          {"tensor", Index{report.mesh.size(Axis::tensor)}},
+                          {"data", Index{report.mesh.size(Role::batch)}},
+                          {"pipeline", Index{report.mesh.size(Role::stage)}},
+                          {"tensor", Index{report.mesh.size(Role::tensor)}},
                           {"virtual_stages", report.chunks},
                           {"depth", report.depth == 0 ? Json() : Json(report.depth)},
                           {"depth_of_model", report.depth == 0 ? Json() : Json(report.of_depth)},

@@ -200,7 +200,7 @@ class Verification {
   /// Its replicas are compared in this run only, so that a difference in the first one has a name.
   void repeat_layout() {
     JobWords words{plan_.layout};
-    words.compares_replicas = report().mesh.size(Axis::data) > 1;
+    words.compares_replicas = report().mesh.size(Role::batch) > 1;
     const std::string again = train("the layout again", words, request_.ranks);
     if (again.empty()) return;
     add({check_same_bits(layout_, again, plan_.ranks())});

@@ -156,7 +156,7 @@ ReadByAll read_all(const Context& context, const FlatParameters& flat, const Mod
   ReadByAll all{mine.bytes_read, mine.ms, sum_over_ranks(host, source.sum())};
   host.all_reduce({&all.bytes, 1, DType::i64}, Reduction::sum);
   host.all_reduce({&all.ms, 1, DType::f64}, Reduction::max);
-  gather_parameters(flat, context.mesh().axis(Axis::data), context.stream());
+  gather_parameters(flat, context.mesh().group(Role::shard), context.stream());
   return all;
 }
 

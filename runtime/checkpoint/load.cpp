@@ -171,7 +171,7 @@ std::vector<Place> places_to_try(const LoadTarget& t) {
 }
 
 void gather_over_data(const LoadTarget& t) {
-  Communicator& data = t.context.mesh().axis(Axis::data);
+  Communicator& data = t.context.mesh().group(Role::shard);
   gather_parameters(t.flat, data, t.context.stream());
   if (t.scope == LoadScope::everything)
     gather_state(t.flat, *t.optimizer, data, t.context.stream());

@@ -18,6 +18,7 @@ void TransportMesh::connect_all() {
 }
 
 void TransportMesh::disconnect() {
+  end_groups();
   axes_.clear();
   world_.reset();
 }

@@ -24,7 +24,7 @@ ModelKey key_of(const Candidate& candidate) {
 }
 
 /// Ranks between these two of an axis need no more than they do.
-std::set<int> ends(const MeshShape& mesh, Axis axis) { return {0, mesh.size(axis) - 1}; }
+std::set<int> ends(const MeshShape& mesh, Role role) { return {0, mesh.size(role) - 1}; }
 
 /// All that may need most memory, and the one whose step is timed.
 std::set<int> data_ranks_of(const PlannedLayout& layout) {
@@ -133,7 +133,7 @@ struct PlannedRanks {
   /// Of pipeline rank `stage`, which is planned as `like` is, but may keep other micro-batches.
   MemoryNeed need(const PlannedTraining& like, int stage, const CheckpointMemory& checkpoint) {
     MemoryNeed need = rank_memory(like, checkpoint);
-    if (stage == like.coordinate(Axis::pipeline)) return need;
+    if (stage == like.coordinate(Role::stage)) return need;
     const PipelineShape shape = like.train.program().shape;
     ProgramCache& programs = cache.programs();
     need.activations = like.train.bytes_with(programs.train(like.spec, shape)->at(at(stage)));
@@ -193,17 +193,17 @@ PlannedLayout LayoutPlanner::plan(const Candidate& candidate, Ranks ranks) {
   layout.data_rank = candidate.data_rank.value_or(slowest_data_rank(spec));
   const bool all = ranks == Ranks::all;
   const std::set<int> data_ranks = all ? data_ranks_of(layout) : std::set{layout.data_rank},
-                      tensor_ranks = all ? ends(spec.mesh, Axis::tensor) : std::set{0};
+                      tensor_ranks = all ? ends(spec.mesh, Role::tensor) : std::set{0};
   const auto passes = all ? PlannedTraining::Passes::all : PlannedTraining::Passes::train;
   // By pipeline, data and tensor rank.
   std::map<std::tuple<int, int, int>, std::shared_ptr<const PlannedTraining>> plans;
   std::vector<int> alike;  // known once the first rank is planned
-  for (int stage = 0; stage < spec.mesh.size(Axis::pipeline); ++stage)
+  for (int stage = 0; stage < spec.mesh.size(Role::stage); ++stage)
     for (const int data : data_ranks)
       for (const int tensor : tensor_ranks) {
         const auto rank_of = [&](int pipeline) {
           return spec.mesh.rank_at(
-              {{Axis::pipeline, pipeline}, {Axis::data, data}, {Axis::tensor, tensor}});
+              {{Role::stage, pipeline}, {Role::batch, data}, {Role::tensor, tensor}});
         };
         const int like = alike.empty() ? 0 : alike.at(at(stage));
         auto& plan = plans[{like, data, tensor}];

@@ -63,7 +63,7 @@ class Queues {
     const FlatRange terms = plan_.flat.buckets()[at(bucket)].over_tensor;
     if (terms.count == 0) return start_data(bucket, now);
     pending_ = bucket;
-    run(tensor_free_, now, {Kind::all_reduce, 1, f32_bytes(terms.count)}, Axis::tensor);
+    run(tensor_free_, now, {Kind::all_reduce, 1, f32_bytes(terms.count)}, Role::tensor);
   }
   void start_pending(double now) {
     if (pending_ < 0) return;
@@ -80,11 +80,11 @@ class Queues {
     if (b.tie >= 0 && !sharded) return;  // summed with its holders
     run(data_free_, now,
         {sharded ? Kind::reduce_scatter : Kind::all_reduce, 1, f32_bytes(b.range.count)},
-        Axis::data);
+        Role::gradient);
   }
-  void run(double& queue, double now, const CollectiveWork& work, Axis axis) {
+  void run(double& queue, double now, const CollectiveWork& work, Role role) {
     const double seconds =
-        collective_time(work, group_of(plan_.spec.mesh, axis, stage_), profile_, network_);
+        collective_time(work, group_of(plan_.spec.mesh, role, stage_), profile_, network_);
     if (seconds == 0) return;
     queue = std::max(queue, now) + seconds;
     traffic_ += seconds;
@@ -104,7 +104,7 @@ Spread spread_of_tie(const PlannedTraining& plan, int tie, int begin, int end,
   std::vector<int> ranks;
   for (const int holder : plan.flat.ties()[at(tie)])
     for (int data = begin; data < end; ++data)
-      ranks.push_back(plan.spec.mesh.rank_at({{Axis::pipeline, holder}, {Axis::data, data}}));
+      ranks.push_back(plan.spec.mesh.rank_at({{Role::stage, holder}, {Role::gradient, data}}));
   return spread_of(ranks, network);
 }
 
@@ -148,7 +148,7 @@ double tie_time(const PlannedTraining& plan, int tie, const Profile& profile,
                          profile, network);
     return sum;
   };
-  const int ranks = plan.spec.mesh.size(Axis::data);
+  const int ranks = plan.spec.mesh.size(Role::gradient);
   if (plan.flat.options().update != Update::sharded) return seconds(0, ranks);
   // Slices of each data rank meet alone. Nodes divide them as those of one that is as many data
   // ranks before it as a node has ranks.
@@ -169,7 +169,7 @@ double agreement_time(const MeshShape& mesh, const Profile& profile, const Netwo
 UpdateTime update_time(const PlannedTraining& plan, int stage, const Profile& profile,
                        const Network& network) {
   const FlatLayout& flat = plan.flat;
-  const Group data = group_of(plan.spec.mesh, Axis::data, stage);
+  const Group data = group_of(plan.spec.mesh, Role::gradient, stage);
   const bool gathers = flat.options().update == Update::sharded && data.size > 1;
   const double each = update_cost(plan.spec.optimizer, plan.spec.compute).bytes;
   UpdateTime time;

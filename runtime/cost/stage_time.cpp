@@ -24,14 +24,14 @@ CallTime call_time(const Plan& plan, StepWork::Call call, const Profile& profile
 
 }  // namespace
 
-Group group_of(const MeshShape& mesh, Axis axis) {
-  const int size = mesh.size(axis);
-  return {size, size == 1 ? 1 : mesh.rank_at({{axis, 1}}), mesh.size()};
+Group group_of(const MeshShape& mesh, MeshShape::Along along) {
+  const int size = mesh.size(along);
+  return {size, size == 1 ? 1 : mesh.rank_at({{along, 1}}), mesh.size()};
 }
 
-Group group_of(const MeshShape& mesh, Axis axis, int pipeline_rank) {
-  Group group = group_of(mesh, axis);
-  group.ranks = mesh.size() / mesh.size(Axis::pipeline);
+Group group_of(const MeshShape& mesh, Role role, int pipeline_rank) {
+  Group group = group_of(mesh, role);
+  group.ranks = mesh.size(Role::layers);
   group.first = pipeline_rank * group.ranks;
   return group;
 }
@@ -42,7 +42,7 @@ Group group_of(const MeshShape& mesh, Axis axis, int pipeline_rank) {
 double hop_time(double bytes, int from, int to, const MeshShape& mesh, const Profile& profile,
                 const Network& network) {
   if (from == to) return 0;
-  const int ranks = mesh.size() / mesh.size(Axis::pipeline);  // of a pipeline rank
+  const int ranks = mesh.size(Role::layers);  // of a pipeline rank
   const int first = std::min(from, to) * ranks, last = (std::max(from, to) + 1) * ranks - 1;
   return message_time(bytes, first, last, profile, network);
 }
@@ -55,7 +55,7 @@ ChunkTime chunk_time(const Plan& chunk, const Profile& profile, const Group& ten
 }
 
 StageTime stage_time(const PlannedTraining& plan, const Profile& profile, const Network& network) {
-  const Group tensor = group_of(plan.spec.mesh, Axis::tensor);
+  const Group tensor = group_of(plan.spec.mesh, Role::tensor);
   StageTime stage;
   for (const Plan& chunk : plan.train.model().chunks) {
     stage.chunks.push_back(chunk_time(chunk, profile, tensor, network));

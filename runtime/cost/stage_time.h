@@ -9,10 +9,10 @@
 
 namespace trireme::cost {
 
-/// The group of an axis of a mesh.
-Group group_of(const MeshShape& mesh, Axis axis);
-/// Of the data or tensor axis, within a pipeline rank.
-Group group_of(const MeshShape& mesh, Axis axis, int pipeline_rank);
+/// A group along one axis, or along the only axis of a role.
+Group group_of(const MeshShape& mesh, MeshShape::Along along);
+/// The same within a pipeline rank; not for Role::stage.
+Group group_of(const MeshShape& mesh, Role role, int pipeline_rank);
 
 /// Seconds of a message from each rank of pipeline rank `from` to the one of `to` in its pipeline:
 /// the slowest, as some may share a node where others do not.

@@ -162,7 +162,7 @@ class Walk {
 /// The share of the sum of what all stages do for one micro-batch that a step takes at least, times
 /// the stages over the micro-batches: 1 where stages may all be busy to the end.
 double least_idle(const TrainingSpec& spec) {
-  const double p = spec.mesh.size(Axis::pipeline);
+  const double p = spec.mesh.size(Role::stage);
   if (spec.own_schedule || !spec.data_parallel_shares.empty() || p == 1 || spec.chunks > 1 ||
       (spec.schedule != ScheduleKind::gpipe && spec.schedule != ScheduleKind::one_f_one_b))
     return 1;

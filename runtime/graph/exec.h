@@ -1,15 +1,15 @@
 // StepExec: the Exec of one step. Created once; a call only moves the tensors in the slot.
 #pragma once
 
-#include "runtime/graph/executor.h"
 #include "runtime/graph/compile/plan_state.h"
+#include "runtime/graph/executor.h"
 
 namespace trireme::graph {
 
 /// What changes from call to call, shared by all steps.
 struct RunContext {
   Stream* stream;
-  Communicator* tensor_axis;
+  Mesh* mesh;
   std::uint64_t seed;
   Index step, first_sample;
 };
@@ -46,7 +46,7 @@ class StepExec final : public Exec {
   bool makes_outputs() const override { return step_->makes_outputs; }
   const void* constant(int number) const override;
   void* workspace() const override { return workspace_.data; }
-  Communicator& tensor_axis() const override { return *context_->tensor_axis; }
+  Communicator& group(Role role) const override { return context_->mesh->group(role); }
   Stream& stream() const override { return *context_->stream; }
   Random random() const override {
     return random_for(context_->seed, node_->name, static_cast<std::uint64_t>(context_->step));

@@ -10,8 +10,8 @@
 
 #include "runtime/core/at.h"
 #include "runtime/core/text/exception_text.h"
-#include "runtime/graph/exec.h"
 #include "runtime/graph/compile/plan_state.h"
+#include "runtime/graph/exec.h"
 
 namespace trireme::graph {
 namespace {
@@ -151,7 +151,7 @@ ExecutorHooks::Pass pass_of(Phase phase) {
 }  // namespace
 
 struct Executor::State {
-  State(const Plan& plan_, ExecutorMemory memory_, Stream& stream_, Communicator& tensor_axis_,
+  State(const Plan& plan_, ExecutorMemory memory_, Stream& stream_, Mesh& mesh_,
         ExecutorHooks& hooks_, ExecutorOptions options_);
 
   const Plan::State& plan;
@@ -180,14 +180,14 @@ struct Executor::State {
   void check_memory() const;
 };
 
-Executor::State::State(const Plan& plan_, ExecutorMemory memory_, Stream& stream_,
-                       Communicator& tensor_axis_, ExecutorHooks& hooks_, ExecutorOptions options_)
+Executor::State::State(const Plan& plan_, ExecutorMemory memory_, Stream& stream_, Mesh& mesh_,
+                       ExecutorHooks& hooks_, ExecutorOptions options_)
     : plan(plan_.state()),
       memory(std::move(memory_)),
       stream(stream_),
       hooks(hooks_),
       options(options_),
-      context{&stream_, &tensor_axis_, options_.seed, 0, 0},
+      context{&stream_, &mesh_, options_.seed, 0, 0},
       position_of_parameter(plan.graph_parameters, -1) {
   check_device();
   check_memory();
@@ -364,10 +364,9 @@ void Executor::State::fill_dead(const Step& step, int slot) {
   }
 }
 
-Executor::Executor(const Plan& plan, ExecutorMemory memory, Stream& stream,
-                   Communicator& tensor_axis, ExecutorHooks& hooks, ExecutorOptions options)
-    : state_(
-          std::make_unique<State>(plan, std::move(memory), stream, tensor_axis, hooks, options)) {}
+Executor::Executor(const Plan& plan, ExecutorMemory memory, Stream& stream, Mesh& mesh,
+                   ExecutorHooks& hooks, ExecutorOptions options)
+    : state_(std::make_unique<State>(plan, std::move(memory), stream, mesh, hooks, options)) {}
 Executor::~Executor() = default;
 Executor::Executor(Executor&&) noexcept = default;
 

@@ -73,7 +73,7 @@ class Executor {
  public:
   /// Throws: Error when the graph was planned for other devices than that of `stream`, or memory is
   /// missing.
-  Executor(const Plan& plan, ExecutorMemory memory, Stream& stream, Communicator& tensor_axis,
+  Executor(const Plan& plan, ExecutorMemory memory, Stream& stream, Mesh& mesh,
            ExecutorHooks& hooks, ExecutorOptions options = {});
   ~Executor();
   Executor(Executor&&) noexcept;

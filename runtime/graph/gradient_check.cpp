@@ -80,11 +80,11 @@ Outcome run_alone(const Subject& subject, DType compute, Device& device, const C
   const auto mesh = make_self_mesh();
   const Traced traced(subject, {.compute = compute}, device);
   Outcome out;
-  Communicator& axis = mesh->axis(Axis::tensor);
-  out.gradients = Runner(traced, {traced.loss}, plain(PlanOptions::Mode::training), device, axis)
+  out.gradients = Runner(traced, {traced.loss}, plain(PlanOptions::Mode::training), device, *mesh)
                       .gradients(contents);
-  out.outputs = Runner(traced, traced.outputs, plain(PlanOptions::Mode::forward_only), device, axis)
-                    .results(contents);
+  out.outputs =
+      Runner(traced, traced.outputs, plain(PlanOptions::Mode::forward_only), device, *mesh)
+          .results(contents);
   for (const Value& output : traced.outputs) out.shapes.push_back(output.shape());
   return out;
 }
@@ -134,8 +134,7 @@ void require_equal(const Subject& subject, Uses uses, Device& device, const Cont
         options.poison = true;
         options.backward = backward;
         const Rows gradients =
-            Runner(traced, {traced.loss}, options, device, mesh->axis(Axis::tensor))
-                .gradients(contents);
+            Runner(traced, {traced.loss}, options, device, *mesh).gradients(contents);
         for (std::size_t i = 0; i < expected.size(); ++i) {
           const auto differs =
               std::mismatch(expected[i].begin(), expected[i].end(), gradients[i].begin());
@@ -221,16 +220,16 @@ void require_same_on_ranks(const Subject& subject, const GradientCheckOptions& o
   for (const Shape& shape : expected.shapes) outputs.emplace_back(shape.count());
   for (const CheckInput& input : subject.inputs) gradients.emplace_back(input.spec.shape.count());
   run_on_threads(MeshShape(1, 1, options.tensor_ranks), [&](Mesh& mesh) {
-    Communicator& axis = mesh.axis(Axis::tensor);
     const std::unique_ptr<Device> device = options.device();
-    const Traced traced(
-        subject,
-        {.tensor_rank = axis.rank(), .tensor_size = axis.size(), .outputs = expected.shapes},
-        *device);
-    Runner training(traced, {traced.loss}, plain(PlanOptions::Mode::training), *device, axis);
+    const Traced traced(subject,
+                        {.tensor_rank = mesh.coordinate(Role::tensor),
+                         .tensor_size = mesh.shape().size(Role::tensor),
+                         .outputs = expected.shapes},
+                        *device);
+    Runner training(traced, {traced.loss}, plain(PlanOptions::Mode::training), *device, mesh);
     const Rows mine = training.gradients(contents);
     const Rows results =
-        Runner(traced, traced.outputs, plain(PlanOptions::Mode::forward_only), *device, axis)
+        Runner(traced, traced.outputs, plain(PlanOptions::Mode::forward_only), *device, mesh)
             .results(contents);
     const std::lock_guard lock(mutex);
     for (std::size_t o = 0; o < results.size(); ++o)
@@ -278,15 +277,14 @@ GradientError check(const Subject& subject, Device& device, const GradientCheckO
   Contents contents = fill(subject);
   for (const Uses uses : {Uses::once, Uses::twice}) {
     const Traced traced(subject, {.uses = uses}, device);
-    Communicator& axis = mesh->axis(Axis::tensor);
     const Rows analytic =
-        Runner(traced, {traced.loss}, plain(PlanOptions::Mode::training), device, axis)
+        Runner(traced, {traced.loss}, plain(PlanOptions::Mode::training), device, *mesh)
             .gradients(contents);
     require_used(subject, analytic);
     require_finite(contents, analytic);
     require_equal(subject, uses, device, contents, analytic);
     if (uses == Uses::once) require_equal_alone(subject, device, contents, analytic);
-    Runner forward(traced, {traced.loss}, plain(PlanOptions::Mode::forward_only), device, axis);
+    Runner forward(traced, {traced.loss}, plain(PlanOptions::Mode::forward_only), device, *mesh);
     for (std::size_t i = 0; i < subject.inputs.size(); ++i) {
       if (!subject.wanted[i]) continue;
       const CheckInput& input = subject.inputs[i];

@@ -206,7 +206,7 @@ Traced::Traced(const Subject& subject, const Way& way, Device& device)
 }
 
 Runner::Runner(const Traced& traced, const Values& results, const PlanOptions& options,
-               Device& device, Communicator& axis)
+               Device& device, Mesh& mesh)
     : traced_(traced),
       plan_(traced.graph, results, cut_stages(traced.graph, results, 1), 0, options),
       stream_(device.make_stream()),
@@ -225,7 +225,7 @@ Runner::Runner(const Traced& traced, const Values& results, const PlanOptions& o
     memory.gradients.emplace_back(buffers_.back().data(), spec.shape);
   }
   memory_ = memory;
-  executor_ = std::make_unique<Executor>(plan_, memory, *stream_, axis, hooks_);
+  executor_ = std::make_unique<Executor>(plan_, memory, *stream_, mesh, hooks_);
 }
 Runner::~Runner() = default;
 

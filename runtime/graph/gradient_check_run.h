@@ -63,7 +63,7 @@ class Traced {
 class Runner {
  public:
   Runner(const Traced& traced, const Values& results, const PlanOptions& options, Device& device,
-         Communicator& axis);
+         Mesh& mesh);
   ~Runner();
   double loss(const Contents& contents);
   std::vector<std::vector<double>> results(const Contents& contents);

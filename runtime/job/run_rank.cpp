@@ -80,11 +80,6 @@ std::function<std::string_view()> stop_reason(const StartedRank& rank, double se
   };
 }
 
-std::string coordinates_of(const Mesh& mesh) {
-  return fmt::format("pp{} dp{} tp{}", mesh.coordinate(Axis::pipeline), mesh.coordinate(Axis::data),
-                     mesh.coordinate(Axis::tensor));
-}
-
 }  // namespace
 
 StartedRank started_by(MpiSession& session, observe::StatusPage& page) {
@@ -130,7 +125,7 @@ int run_rank(const StartedRank& rank, const Program& program, RankResources& res
   mesh = rank.make_mesh(MeshShape(static_cast<int>(options.data_size(rank.ranks)),
                                   static_cast<int>(options.pipeline_size),
                                   static_cast<int>(options.tensor_size)));
-  rank.page.set_coordinates(coordinates_of(*mesh));
+  rank.page.set_coordinates(mesh->shape().short_place(mesh->rank()));
   const Host host{*mesh, *cpu_stream};
   open_gpu(choice, host, options, resources);
   // Who sends what a job evaluates or generates into a file or a pipe wants nothing else there.

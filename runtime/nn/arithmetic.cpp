@@ -149,7 +149,8 @@ class Sum final : public KernelOp {
     auto* sum = e.output(0).as<double>();
     e.stream().kernels().arithmetic.sum_forward(e.stream(),
                                                 {x.count(), x.data, sum, factor_, x.dtype});
-    if (sharded_) e.tensor_axis().all_reduce({sum, 1, DType::f64}, Reduction::sum, e.stream());
+    if (sharded_)
+      e.group(Role::tensor).all_reduce({sum, 1, DType::f64}, Reduction::sum, e.stream());
   }
   void backward(Exec& e) const override {
     const Tensor& dx = e.grad_input(0);

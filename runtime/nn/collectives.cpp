@@ -46,13 +46,13 @@ class TensorCollective : public KernelOp {
 
 void all_reduce(Exec& e, const Tensor& from, const Tensor& to) {
   if (to.data != from.data) e.stream().copy(to.data, from.data, from.bytes());
-  e.tensor_axis().all_reduce(elements(to), Reduction::sum, e.stream());
+  e.group(Role::tensor).all_reduce(elements(to), Reduction::sum, e.stream());
 }
 void all_gather(Exec& e, const Tensor& part, const Tensor& whole) {
-  e.tensor_axis().all_gather(elements(part), elements(whole), e.stream());
+  e.group(Role::tensor).all_gather(elements(part), elements(whole), e.stream());
 }
 void reduce_scatter(Exec& e, const Tensor& terms, const Tensor& part) {
-  e.tensor_axis().reduce_scatter(elements(terms), elements(part), Reduction::sum, e.stream());
+  e.group(Role::tensor).reduce_scatter(elements(terms), elements(part), Reduction::sum, e.stream());
 }
 
 class Enter final : public TensorCollective {
@@ -132,7 +132,7 @@ class ScatterRows final : public TensorCollective {
 /// whole (rows, columns) <- the parts of all ranks, by way of `workspace` (ranks, rows, part
 /// columns). Columns of the parts beyond those of `whole` are padding.
 void gather_all_columns(Exec& e, const Tensor& part, const Tensor& whole) {
-  const Tensor gathered(e.workspace(), {e.tensor_axis().size() * part.count()}, part.dtype);
+  const Tensor gathered(e.workspace(), {e.group(Role::tensor).size() * part.count()}, part.dtype);
   all_gather(e, part, gathered);
   const Index width = part.shape[1];
   for (Index first = 0; first < whole.shape[1]; first += width) {
@@ -144,7 +144,7 @@ void gather_all_columns(Exec& e, const Tensor& part, const Tensor& whole) {
 }
 /// part <- this rank's columns of `whole`; padding becomes zeros.
 void take_own_columns(Exec& e, const Tensor& whole, const Tensor& part) {
-  const Index width = part.shape[1], first = e.tensor_axis().rank() * width;
+  const Index width = part.shape[1], first = e.group(Role::tensor).rank() * width;
   const Index count = std::clamp<Index>(whole.shape[1] - first, 0, width);
   if (count < width) e.stream().zero(part.data, part.bytes());
   if (count > 0) e.stream().copy(columns_of(part, 0, count), columns_of(whole, first, count));

@@ -218,7 +218,7 @@ class LinearCrossEntropy final : public KernelOp {
     const Tensor& loss = e.output(0);
     Tensor mine = loss;
     if (first > 0) mine.data = workspace(e, pieces_.loss);
-    sum_loss(e.stream(), e.tensor_axis(), part_, rows,
+    sum_loss(e.stream(), e.group(Role::tensor), part_, rows,
              reinterpret_cast<RowPartial*>(workspace(e, pieces_.partials)), mine.as<double>());
     if (first > 0) e.stream().add(loss, mine);
   }

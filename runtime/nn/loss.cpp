@@ -42,7 +42,7 @@ class CrossEntropy final : public KernelOp {
   }
 
   void forward(Exec& e) const override {
-    sum_loss(e.stream(), e.tensor_axis(), part_, rows_of(e),
+    sum_loss(e.stream(), e.group(Role::tensor), part_, rows_of(e),
              static_cast<RowPartial*>(e.workspace()), e.output(0).as<double>());
   }
   void backward(Exec& e) const override {

@@ -18,14 +18,12 @@ Elements elements(float* data, FlatRange range) {
 // When sharded, copies of one slice meet: the same place on the data and tensor axes. Else copies
 // on all data ranks meet, so that one sum gives all of them the same bits.
 TieGroups split_ties(const FlatLayout& flat, Mesh& mesh) {
-  const int data = mesh.coordinate(Axis::data), tensor = mesh.coordinate(Axis::tensor);
-  const int color = flat.options().update == Update::sharded
-                        ? data * mesh.shape().size(Axis::tensor) + tensor
-                        : tensor;
+  const int color =
+      mesh.coordinate(flat.options().update == Update::sharded ? Role::layers : Role::tensor);
   TieGroups result;
   for (const std::vector<int>& holders : flat.ties()) {
     const bool holder =
-        std::find(holders.begin(), holders.end(), mesh.coordinate(Axis::pipeline)) != holders.end();
+        std::find(holders.begin(), holders.end(), mesh.coordinate(Role::stage)) != holders.end();
     result.push_back(mesh.split(holder ? color : -1, "tied parameters"));
   }
   return result;
@@ -48,8 +46,8 @@ void GradientReducer::Hooks::op_boundary() {
 GradientReducer::GradientReducer(const FlatParameters& flat, Mesh& mesh, Stream& stream,
                                  const TieGroups& ties)
     : flat_(flat),
-      tensor_(mesh.axis(Axis::tensor)),
-      data_(mesh.axis(Axis::data)),
+      tensor_(mesh.group(Role::tensor)),
+      data_(mesh.group(Role::gradient)),
       stream_(stream),
       ties_(ties),
       uses_(flat.buckets().size(), 0),

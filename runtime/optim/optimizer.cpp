@@ -136,7 +136,7 @@ Index Optimizer::state_bytes(const FlatLayout& flat, const OptimizerOptions& opt
 Optimizer::Optimizer(const FlatParameters& flat, Mesh& mesh, Stream& stream,
                      const OptimizerOptions& options, std::byte* state)
     : flat_(flat),
-      data_(mesh.axis(Axis::data)),
+      data_(mesh.group(Role::shard)),
       stream_(stream),
       options_(options),
       norm_(flat, mesh.world(), stream, state) {

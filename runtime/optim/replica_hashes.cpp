@@ -44,7 +44,7 @@ Index ReplicaHashes::bytes(const FlatLayout& flat) {
 ReplicaHashes::ReplicaHashes(const FlatParameters& flat, Mesh& mesh, Stream& stream,
                              std::byte* memory)
     : flat_(flat),
-      data_(mesh.axis(Axis::data)),
+      data_(mesh.group(Role::gradient)),
       stream_(stream),
       buckets_(static_cast<int>(flat.all_buckets().size())),
       arrived_(stream.device().allocate_pinned(replica_hash_bytes(flat))),

@@ -13,8 +13,8 @@ PlanCache::ModelKey PlanCache::key_of(PlannedModel::Pass pass, const PlanTarget&
   const TrainingSpec& spec = target.spec;
   const PipelineShape shape = target.pipeline();
   return {pass,
-          target.coordinate(Axis::tensor),
-          spec.mesh.size(Axis::tensor),
+          target.coordinate(Role::tensor),
+          spec.mesh.size(Role::tensor),
           spec.compute,
           spec.guard,
           shape.stages,
@@ -25,7 +25,7 @@ PlanCache::ModelKey PlanCache::key_of(PlannedModel::Pass pass, const PlanTarget&
 
 PlannedModel PlanCache::trace(PlannedModel::Pass pass, const PlanTarget& target,
                               FunctionRef<PlannedModel()> make) {
-  const TraceKey key{pass, target.coordinate(Axis::tensor), target.spec.mesh.size(Axis::tensor),
+  const TraceKey key{pass, target.coordinate(Role::tensor), target.spec.mesh.size(Role::tensor),
                      target.spec.compute};
   const auto found = traces_.find(key);
   return found != traces_.end() ? found->second : traces_.emplace(key, make()).first->second;

@@ -48,8 +48,8 @@ class PackedCopy final : public Op {
 
 PlannedModel trace_model(const Forward& trace, const PlanTarget& target) {
   PlannedModel model;
-  model.graph = std::make_unique<Graph>(target.coordinate(Axis::tensor),
-                                        target.spec.mesh.size(Axis::tensor), target.spec.compute);
+  model.graph = std::make_unique<Graph>(target.coordinate(Role::tensor),
+                                        target.spec.mesh.size(Role::tensor), target.spec.compute);
   model.graph->plan_for(target.device);
   model.results = {trace(*model.graph)};
   require(
@@ -100,7 +100,7 @@ void plan_chunks(PlannedModel& model, Pass pass, const PlanTarget& target, PlanO
   for (int chunk = 0; chunk < shape.chunks; ++chunk) {
     PlanOptions options{.mode = mode, .guard = target.spec.guard};
     if (!backward.empty()) options.backward = backward.at(static_cast<std::size_t>(chunk));
-    const int stage = shape.virtual_stage(target.coordinate(Axis::pipeline), chunk);
+    const int stage = shape.virtual_stage(target.coordinate(Role::stage), chunk);
     const auto make = [&](int of) {
       return Plan(*model.graph, model.results, model.cut, *model.basis, of, options);
     };
@@ -249,7 +249,7 @@ PlannedModel plan_evaluation(const Forward& trace, const PlanTarget& target,
 void check_optimizer_shares(const TrainingSpec& spec) {
   const DataShares& shares = spec.optimizer_shares;
   if (shares.empty()) return;
-  const auto ranks = static_cast<std::size_t>(spec.mesh.size(Axis::data));
+  const auto ranks = static_cast<std::size_t>(spec.mesh.size(Role::batch));
   require(spec.update == Update::sharded, "TrainingSpec::optimizer_shares ", describe(shares),
           " divide a sharded update, and this one is replicated");
   require(shares.size() == ranks, "TrainingSpec::optimizer_shares ", describe(shares), " are ",
@@ -266,8 +266,8 @@ FlatOptions flat_options(const TrainingSpec& spec, int rank) {
   check_optimizer_shares(spec);
   FlatOptions flat;
   flat.bucket_bytes = spec.bucket_size * size_bytes(DType::f32);
-  flat.data_rank = spec.mesh.coordinate(rank, Axis::data);
-  flat.data_size = spec.mesh.size(Axis::data);
+  flat.data_rank = spec.mesh.coordinate(rank, Role::shard);
+  flat.data_size = spec.mesh.size(Role::shard);
   flat.update = spec.update;
   flat.compute = spec.compute;
   const DataShares& shares = spec.optimizer_shares;

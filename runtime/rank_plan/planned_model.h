@@ -26,9 +26,9 @@ struct PlanTarget {
   const DeviceTraits& device;
   PlanCache* cache = nullptr;  // of what is planned already; null: all is made
 
-  int coordinate(Axis axis) const { return spec.mesh.coordinate(rank, axis); }
+  int coordinate(Role role) const { return spec.mesh.coordinate(rank, role); }
   /// Of this rank's pipeline.
-  PipelineShape pipeline() const { return spec.pipeline(coordinate(Axis::data)); }
+  PipelineShape pipeline() const { return spec.pipeline(coordinate(Role::batch)); }
 };
 
 struct PlannedModel {

@@ -166,7 +166,7 @@ std::shared_ptr<const StageProgram> one_of(const ProgramCache::Programs& program
 
 std::shared_ptr<const StageProgram> train_program(const PlanTarget& target) {
   const PipelineShape shape = target.pipeline();
-  const int stage = target.coordinate(Axis::pipeline);
+  const int stage = target.coordinate(Role::stage);
   if (target.cache != nullptr)
     return one_of(target.cache->programs().train(target.spec, shape), stage);
   std::vector<StageProgram> programs = train_programs(target.spec, shape);
@@ -176,7 +176,7 @@ std::shared_ptr<const StageProgram> train_program(const PlanTarget& target) {
 
 std::shared_ptr<const StageProgram> forward_program(const PlanTarget& target,
                                                     const PipelineShape& shape) {
-  const int stage = target.coordinate(Axis::pipeline);
+  const int stage = target.coordinate(Role::stage);
   if (target.cache != nullptr) return one_of(target.cache->programs().forward(shape), stage);
   return std::make_shared<const StageProgram>(make_forward_program(shape, stage));
 }
@@ -251,7 +251,8 @@ PlannedInputs::PlannedInputs(const PlannedModel& model, const PlanTarget& target
                              const Graph& source)
     : micro_batch_size(target.spec.micro_batch_size),
       micro_batches(target.pipeline().micro_batches),
-      first_row(target.spec.micro_batches(target.coordinate(Axis::data)).first * micro_batch_size) {
+      first_row(target.spec.micro_batches(target.coordinate(Role::batch)).first *
+                micro_batch_size) {
   for (std::size_t i = 0; i < source.inputs().size(); ++i) {
     const ValueInfo& info = input_info(source, i);
     rows.push_back(
@@ -317,14 +318,14 @@ PlannedPass plan_pass(const Forward& result, const PlanTarget& target, const Pla
 }
 
 bool makes_results(const PlanTarget& target) {
-  return target.coordinate(Axis::tensor) == 0 &&
-         target.coordinate(Axis::pipeline) == target.pipeline().last_stage();
+  return target.coordinate(Role::tensor) == 0 &&
+         target.coordinate(Role::stage) == target.pipeline().last_stage();
 }
 
 /// Of the data rank that runs most.
 Index most_samples(const TrainingSpec& spec) {
   Index most = 0;
-  for (int data = 0; data < spec.mesh.size(Axis::data); ++data)
+  for (int data = 0; data < spec.mesh.size(Role::batch); ++data)
     most = std::max(most, spec.micro_batches(data).count * spec.micro_batch_size);
   return most;
 }

@@ -170,7 +170,7 @@ struct PlannedTraining {
   PlannedInputs train_inputs, evaluate_inputs;
   Index product_bytes;  // for the device's stream that computes
 
-  int coordinate(Axis axis) const { return spec.mesh.coordinate(rank, axis); }
+  int coordinate(Role role) const { return spec.mesh.coordinate(rank, role); }
   /// All that run: the first is training where there is any (TrainingSpec::trains), otherwise
   /// evaluation.
   std::vector<const PlannedPass*> passes() const;

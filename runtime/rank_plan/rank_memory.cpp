@@ -12,7 +12,7 @@ MemoryNeed rank_memory(const PlannedTraining& plan, const CheckpointMemory& chec
 
 std::set<int> distinct_data_ranks(const TrainingSpec& spec) {
   check_optimizer_shares(spec);
-  const int data = spec.mesh.size(Axis::data);
+  const int data = spec.mesh.size(Role::batch);
   if (spec.data_parallel_shares.empty() && spec.optimizer_shares.empty()) return {0, data - 1};
   std::map<std::pair<Index, Index>, std::pair<int, int>> ends;  // of each kind
   for (int rank = 0; rank < data; ++rank) {

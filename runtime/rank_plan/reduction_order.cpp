@@ -21,7 +21,7 @@ std::string order_of_ends(const TrainingSpec& spec, const PipelineShape& shape, 
 
 std::vector<PipelineShape> pipeline_shapes(const TrainingSpec& spec) {
   std::vector<PipelineShape> shapes;
-  const int size = spec.data_parallel_shares.empty() ? 1 : spec.mesh.size(Axis::data);
+  const int size = spec.data_parallel_shares.empty() ? 1 : spec.mesh.size(Role::gradient);
   for (int data = 0; data < size; ++data) {
     const PipelineShape shape = spec.pipeline(data);
     if (std::none_of(shapes.begin(), shapes.end(), [&](const PipelineShape& known) {
@@ -36,7 +36,7 @@ void check_reduction_order(const PlanTarget& target) {
   const TrainingSpec& spec = target.spec;
   const std::vector<PipelineShape> shapes = pipeline_shapes(spec);
   if (shapes.size() == 1 || spec.chunks == 1) return;
-  const int stage = target.coordinate(Axis::pipeline);
+  const int stage = target.coordinate(Role::stage);
   const std::string first = order_of_ends(spec, shapes.front(), stage);
   for (const PipelineShape& shape : shapes) {
     const std::string order = order_of_ends(spec, shape, stage);

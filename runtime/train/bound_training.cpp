@@ -32,9 +32,7 @@ constexpr double seconds_between_lines = 5;
 
 /// Whether this rank is counted: one rank per stage, because tensor and data ranks have the same
 /// products.
-bool counts(const Mesh& mesh) {
-  return mesh.coordinate(Axis::tensor) == 0 && mesh.coordinate(Axis::data) == 0;
-}
+bool counts(const Mesh& mesh) { return mesh.coordinate(Role::layers) == 0; }
 
 bool times_products(const Context& context) {
   return context.device().kind() == DeviceKind::cuda && !context.options().gemm_cache.empty();
@@ -218,7 +216,7 @@ void OutputBatch::convert_results() {
 const float* OutputBatch::collect(int data, Index samples, const Context& context) {
   const MeshShape& shape = context.mesh().shape();
   const int last_stage = plan_.pass.program().shape.last_stage();
-  const int owner = shape.rank_at({{Axis::data, data}, {Axis::pipeline, last_stage}});
+  const int owner = shape.rank_at({{Role::batch, data}, {Role::stage, last_stage}});
   const int mine = context.mesh().rank();
   if (mine == owner) convert_results();
   if (owner != 0) {

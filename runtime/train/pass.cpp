@@ -59,14 +59,14 @@ Pass::Pass(const PlannedPass& plan, const PassMemory& memory, const FlatParamete
            const Context& context, const Settings& settings)
     : plan_(plan),
       pipeline_(plan.program(), make_chunks(memory, flat, context, settings),
-                context.mesh().axis(Axis::pipeline), context.stream()) {}
+                context.mesh().group(Role::stage), context.stream()) {}
 
 std::vector<PipelineChunk> Pass::make_chunks(const PassMemory& memory, const FlatParameters& flat,
                                              const Context& context, const Settings& settings) {
   const ExecutorOptions options{static_cast<std::uint64_t>(context.options().seed),
                                 context.options().check_finite};
   write_constants(*model().graph, memory.constants, context.stream());
-  Communicator& pipeline = context.mesh().axis(Axis::pipeline);
+  Communicator& pipeline = context.mesh().group(Role::stage);
   std::byte* slots = memory.activations;
   std::byte* scratch = slots + plan_.slot_bytes();
   std::vector<PipelineChunk> chunks;
@@ -83,9 +83,9 @@ std::vector<PipelineChunk> Pass::make_chunks(const PassMemory& memory, const Fla
     hooks_.push_back(std::make_unique<ChunkHooks>(settings.reducer, pipeline, settings.between_ops,
                                                   static_cast<int>(c), settings.profile,
                                                   settings.page, plan));
-    executors_.push_back(
-        std::make_unique<Executor>(plan, std::move(executor_memory), context.stream(),
-                                   context.mesh().axis(Axis::tensor), *hooks_.back(), options));
+    executors_.push_back(std::make_unique<Executor>(plan, std::move(executor_memory),
+                                                    context.stream(), context.mesh(),
+                                                    *hooks_.back(), options));
     chunks.push_back({&plan, executors_.back().get()});
   }
   return chunks;

@@ -204,7 +204,7 @@ void dump_gradients(const FlatParameters& flat, const Context& context) {
     throw Error(str("no bucket has optimizer state at element ", offset));
   };
   std::vector<TensorPart> mine;
-  if (context.mesh().coordinate(Axis::data) == 0 || flat.options().update == Update::sharded)
+  if (context.mesh().coordinate(Role::shard) == 0 || flat.options().update == Update::sharded)
     mine = parts(flat, flat.state_extents(), gradient_at);
   dump_tensors(prefix + ".gradients", mine, context);
 }

@@ -170,12 +170,12 @@ void run_all(const Context& context, const PlannedTraining& plan, const TieGroup
   Mesh& mesh = context.mesh();
   const Options& o = context.options();
   groups.all_reduce_scalar(mesh.world());  // the gradients' norm
-  if (Communicator& tensor = mesh.axis(Axis::tensor); tensor.size() > 1) {
+  if (Communicator& tensor = mesh.group(Role::tensor); tensor.size() > 1) {
     groups.all_reduce(tensor);
     groups.all_gather(tensor);
     groups.reduce_scatter(tensor);
   }
-  if (Communicator& data = mesh.axis(Axis::data); data.size() > 1) {
+  if (Communicator& data = mesh.group(Role::gradient); data.size() > 1) {
     const bool loads = !o.checkpoint.load.empty() || !o.checkpoint.load_hf.empty();
     if (plan.spec.trains && !o.use_distributed_optimizer) groups.all_reduce(data);
     for (const std::vector<Index>& shares : cuts_of(plan.flat)) {
@@ -183,7 +183,7 @@ void run_all(const Context& context, const PlannedTraining& plan, const TieGroup
       if (o.use_distributed_optimizer || loads) groups.all_gather(data, shares);
     }
   }
-  if (Communicator& pipeline = mesh.axis(Axis::pipeline); pipeline.size() > 1)
+  if (Communicator& pipeline = mesh.group(Role::stage); pipeline.size() > 1)
     groups.exchange(pipeline, neighbours(plan.train.program()));
   for (const auto& tie : ties)
     if (tie != nullptr && tie->size() > 1) groups.all_reduce(*tie);
@@ -235,7 +235,7 @@ std::string describe_bf16(const DeviceTraits& device) {
 
 /// Collective. The plans of one rank of each stage, printed by rank 0.
 void dump_plans(const Context& context, const PlannedTraining& plan) {
-  const bool speaks = plan.coordinate(Axis::data) == 0 && plan.coordinate(Axis::tensor) == 0;
+  const bool speaks = plan.coordinate(Role::layers) == 0;
   for (const std::string& text : gather_strings(context.host(), speaks ? plan.describe() : ""))
     if (!text.empty()) context.log().result(text);
 }

@@ -45,7 +45,7 @@ void Trainer::State::list_votes() {
 }
 
 void Trainer::State::add_sums(Pass& pass) {
-  if (context.mesh().coordinate(Axis::tensor) != 0) return;  // of those with the same, one counts
+  if (context.mesh().coordinate(Role::tensor) != 0) return;  // of those with the same, one counts
   sums_[0] += pass.loss();
   for (std::size_t i = 0; i < pass.model().metrics.size(); ++i)
     sums_[first_metric() + i] += pass.metric(i);
@@ -81,7 +81,7 @@ void Trainer::State::agree(StepMetrics& metrics) {
 Index Trainer::State::load(InputBatch& inputs, DataSource& source, Index first,
                            std::optional<Index> end) {
   const Mesh& mesh = context.mesh();
-  const bool counts = mesh.coordinate(Axis::tensor) == 0 && mesh.coordinate(Axis::pipeline) == 0;
+  const bool counts = mesh.coordinate(Role::model) == 0;
   Index totals[3] = {0, 0, context.stop_reason().empty() ? 0 : 1};  // targets, failures, votes
   std::exception_ptr failure;
   inputs.wait();

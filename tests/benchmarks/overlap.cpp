@@ -64,7 +64,7 @@ void measure(Mesh& mesh, When when, Update update, Index bucket_bytes) {
   Executor executor(plan,
                     {slot.data(), plan.bytes().slot, scratch.data(), flat.parameter_tensors(plan),
                      flat.gradient_tensors(plan)},
-                    *stream, mesh.axis(Axis::tensor), hooks);
+                    *stream, mesh, hooks);
   const Buffer samples = device->allocate(2 * rows * width * size_bytes(DType::f32));
   float* x = reinterpret_cast<float*>(samples.data());
   for (Index i = 0; i < 2 * rows * width; ++i) x[i] = Random{5}.normal(i);

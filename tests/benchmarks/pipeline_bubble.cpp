@@ -78,7 +78,7 @@ struct Chunk {
   std::unique_ptr<Executor> executor;
 };
 
-Chunk make_chunk(Plan plan, const Graph& graph, int slots, Stream& stream, Communicator& tensor,
+Chunk make_chunk(Plan plan, const Graph& graph, int slots, Stream& stream, Mesh& mesh,
                  ExecutorHooks& hooks) {
   const Index stride = (plan.bytes().slot + 4095) / 4096 * 4096;
   Chunk chunk{std::move(plan), allocate_host(slots * stride), allocate_host(4096), {}, {}, nullptr};
@@ -93,7 +93,7 @@ Chunk make_chunk(Plan plan, const Graph& graph, int slots, Stream& stream, Commu
     memory.gradients.emplace_back(chunk.gradients.data() + offset, spec.shape);
     offset += spec.bytes();
   }
-  chunk.executor = std::make_unique<Executor>(chunk.plan, std::move(memory), stream, tensor, hooks);
+  chunk.executor = std::make_unique<Executor>(chunk.plan, std::move(memory), stream, mesh, hooks);
   return chunk;
 }
 
@@ -135,9 +135,9 @@ void measure(Mesh& mesh, Stream& stream, ScheduleKind kind, const PipelineShape&
   for (int c = 0; c < shape.chunks; ++c) {
     PlanOptions options;
     if (program.splits_backward(c)) options.backward = PlanOptions::Backward::split;
-    chunks.push_back(make_chunk(
-        Plan(graph, {loss}, cut, shape.virtual_stage(axis.rank(), c), options), graph,
-        program.slots[static_cast<std::size_t>(c)], stream, mesh.axis(Axis::tensor), hooks));
+    chunks.push_back(
+        make_chunk(Plan(graph, {loss}, cut, shape.virtual_stage(axis.rank(), c), options), graph,
+                   program.slots[static_cast<std::size_t>(c)], stream, mesh, hooks));
   }
   for (Chunk& chunk : chunks) borrowed.push_back({&chunk.plan, chunk.executor.get()});
   PipelineExecutor pipeline(program, borrowed, axis, stream);

@@ -40,6 +40,22 @@ TEST(Mesh, HasAGroupForEveryAxisOfAnyList) {
   run_on_threads(shape, expect_slices);
 }
 
+// The groups of roles that span one axis, several, or none.
+TEST(Mesh, HasAGroupForEveryRole) {
+  for (const MeshShape& shape : {MeshShape(2, 3, 2), MeshShape({{Axis("context"), 4}})})
+    run_on_threads(shape, [](Mesh& mesh) {
+      HostStream stream;
+      for (const Role role : {Role::model, Role::tensor, Role::layers, Role::model}) {
+        Communicator& group = mesh.group(role);
+        EXPECT_EQ(group.rank(), mesh.coordinate(role));
+        std::int32_t sum = mesh.rank(), expected = 0;
+        group.all_reduce({&sum, 1, DType::i32}, Reduction::sum, stream);
+        for (const int rank : mesh.shape().group(mesh.rank(), role)) expected += rank;
+        EXPECT_EQ(sum, expected) << name(role);
+      }
+    });
+}
+
 TEST(Mesh, SplitMakesGroupsInTheOrderOfWorldRank) {
   run_on_threads(MeshShape(5, 1, 1), [](Mesh& mesh) {
     HostStream stream;

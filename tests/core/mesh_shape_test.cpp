@@ -1,6 +1,8 @@
 // Ranks, coordinates and groups of meshes of any list of axes.
 #include "trireme/core/mesh_shape.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "trireme/core/error.h"
@@ -99,7 +101,45 @@ TEST(MeshShape, RefusesAnAxisThatIsNamedTwice) {
   EXPECT_THROW(MeshShape(std::vector<MeshShape::Extent>{}), Error);
 }
 
+constexpr Role roles[] = {Role::stage,  Role::batch,  Role::gradient, Role::shard,
+                          Role::tensor, Role::layers, Role::model};
+
+// The groups of each role share out the ranks; a coordinate is the place in the group.
+TEST(MeshShape, GroupsOfEachRoleShareOutTheRanks) {
+  for (const MeshShape& mesh :
+       {MeshShape(2, 3, 4), MeshShape(1, 2, 1),
+        MeshShape({{Axis::pipeline, 2}, {Axis("context"), 3}, {Axis::tensor, 2}})})
+    for (const Role role : roles) {
+      for (int rank = 0; rank < mesh.size(); ++rank) {
+        const std::vector<int> group = mesh.group(rank, role);
+        ASSERT_EQ(std::ssize(group), mesh.size(role)) << name(role);
+        EXPECT_TRUE(std::is_sorted(group.begin(), group.end()));
+        EXPECT_EQ(group.at(static_cast<std::size_t>(mesh.coordinate(rank, role))), rank);
+        for (const int other : group) EXPECT_EQ(mesh.group(other, role), group);
+      }
+      EXPECT_EQ(mesh.rank_at({{role, mesh.size(role) - 1}}), mesh.group(0, role).back());
+    }
+}
+
+TEST(MeshShape, KnowsWhichAxesARoleSpans) {
+  const MeshShape mesh(2, 3, 4);
+  EXPECT_EQ(mesh.group(13, Role::stage), mesh.group(13, Axis::pipeline));
+  for (const Role role : {Role::batch, Role::gradient, Role::shard})
+    EXPECT_EQ(mesh.group(13, role), mesh.group(13, Axis::data));
+  EXPECT_EQ(mesh.group(13, Role::tensor), mesh.group(13, Axis::tensor));
+  EXPECT_EQ(mesh.group(13, Role::layers), (std::vector<int>{8, 9, 10, 11, 12, 13, 14, 15}));
+  EXPECT_EQ(mesh.group(13, Role::model),
+            (std::vector<int>{4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23}));
+  EXPECT_EQ(mesh.only_axis(Role::shard), Axis::data);
+  EXPECT_EQ(mesh.only_axis(Role::model), std::nullopt);
+  EXPECT_EQ(mesh.rank_at({{Role::model, 5}, {Role::batch, 1}}), 13);
+  EXPECT_THROW(mesh.rank_at({{Role::model, 5}, {Axis::tensor, 1}}), Error);
+  EXPECT_THROW(mesh.rank_at({{Role::model, 12}}), Error);
+}
+
 TEST(MeshShape, DescribesItself) {
+  EXPECT_EQ(MeshShape(2, 3, 4).place(13), "pipeline 1, data 1, tensor 1");
+  EXPECT_EQ(MeshShape(2, 3, 4).short_place(13), "pp1 dp1 tp1");
   EXPECT_EQ(MeshShape(2, 3, 4).describe(), "pipeline 3 x data 2 x tensor 4 = 24 ranks");
 }
 

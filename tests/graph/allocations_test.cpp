@@ -21,7 +21,7 @@ TEST(Allocations, NothingIsAllocatedInACallOfTheExecutor) {
     PlanOptions options;
     options.backward = PlanOptions::Backward::split;
     Stage s(random.graph, {random.loss}, cut_stages(random.graph, {random.loss}, 1), 0, options,
-            initial_parameters(random.graph), mesh->axis(Axis::tensor), 2);
+            initial_parameters(random.graph), *mesh, 2);
     const InputData data(random.graph, 0);
     const MicroBatch batch{.last = true, .inputs = data.tensors()};
     const long before = allocations_of_this_thread();

@@ -40,8 +40,7 @@ TEST(Executor, TheLossMayBeF32) {
   const Value y = apply<Linear>({x, g.parameter("w", {1, 3}, replicated(), normal(1))});
   const Value loss = apply<Reshape>({y}, Shape{});
   const auto mesh = make_self_mesh();
-  Stage s(g, {loss}, cut_stages(g, {loss}, 1), 0, {}, initial_parameters(g),
-          mesh->axis(Axis::tensor));
+  Stage s(g, {loss}, cut_stages(g, {loss}, 1), 0, {}, initial_parameters(g), *mesh);
   const InputData data(g, 0);
   const MicroBatch batch{.last = true, .loss_scale = 0.5, .inputs = data.tensors()};
   s.executor->forward(0, batch);
@@ -76,8 +75,7 @@ TEST(Executor, ReportsReadyGradientsInFlatOrder) {
   const Value loss = three_blocks(g);
   const auto mesh = make_self_mesh();
   Recorder hooks;
-  Stage s(g, {loss}, cut_stages(g, {loss}, 1), 0, {}, initial_parameters(g),
-          mesh->axis(Axis::tensor), 1, &hooks);
+  Stage s(g, {loss}, cut_stages(g, {loss}, 1), 0, {}, initial_parameters(g), *mesh, 1, &hooks);
   EXPECT_EQ(s.plan.parameters(), (std::vector<int>{2, 1, 0}))
       << "the last block's gradient is ready first";
   const InputData data(g, 0);
@@ -108,7 +106,7 @@ TEST(Executor, ReadyGradientsAreFinal) {
       PlanOptions options;
       options.backward = backward;
       Stage s(random.graph, {random.loss}, cut_stages(random.graph, {random.loss}, 1), 0, options,
-              initial_parameters(random.graph), mesh->axis(Axis::tensor), 1, &hooks);
+              initial_parameters(random.graph), *mesh, 1, &hooks);
       hooks.stage = &s;
       const InputData data(random.graph, 0);
       const MicroBatch batch{.last = true, .inputs = data.tensors()};
@@ -126,8 +124,7 @@ TEST(Executor, AParameterWithoutAGradientIsReadyAtOnce) {
       apply<SquaredError>({apply<Mul>({x, w}), target});  // no gradient to the target
   const auto mesh = make_self_mesh();
   Recorder hooks;
-  Stage s(g, {loss}, cut_stages(g, {loss}, 1), 0, {}, initial_parameters(g),
-          mesh->axis(Axis::tensor), 1, &hooks);
+  Stage s(g, {loss}, cut_stages(g, {loss}, 1), 0, {}, initial_parameters(g), *mesh, 1, &hooks);
   EXPECT_EQ(s.plan.parameters(), (std::vector<int>{1, 0}));
   const InputData data(g, 0);
   s.executor->forward(0, {.inputs = data.tensors()});
@@ -151,8 +148,8 @@ TEST(Executor, AForwardOnlyPlanGivesAnyNumberOfResults) {
   options.poison = true;
   const InputData data(g, 0);
   const StageCut cut = cut_stages(g, results, 2);
-  Stage first(g, results, cut, 0, options, {}, mesh->axis(Axis::tensor)),
-      second(g, results, cut, 1, options, {}, mesh->axis(Axis::tensor));
+  Stage first(g, results, cut, 0, options, {}, *mesh),
+      second(g, results, cut, 1, options, {}, *mesh);
   first.executor->forward(1, {.inputs = data.tensors()});
   carry(first, first.plan.send_values(), second, second.plan.receive_values(), 1);
   second.executor->forward(1, {.inputs = data.tensors()});
@@ -191,8 +188,8 @@ TEST(Executor, CheckFiniteNamesTheFirstOpAndTheMicroBatch) {
   TestDevice device;
   TestStream stream(device);
   ExecutorHooks hooks;
-  Executor executor(plan, {slot.data(), plan.bytes().slot, scratch.data(), {}, {}}, stream,
-                    mesh->axis(Axis::tensor), hooks, {.check_finite = true});
+  Executor executor(plan, {slot.data(), plan.bytes().slot, scratch.data(), {}, {}}, stream, *mesh,
+                    hooks, {.check_finite = true});
   const InputData data(g, 0);
   EXPECT_THAT(
       message_of([&] { executor.forward(0, {.step = 7, .number = 5, .inputs = data.tensors()}); }),
@@ -246,8 +243,8 @@ TEST(Executor, CheckFiniteNamesTheOpThatDoesNotWriteWhatItHasTo) {
     Way now = Way::right;  // finite numbers in all of the memory
     const Value loss = apply<SquaredError>({apply<Careless>({apply<Mul>({x, w})}, &now), y});
     const auto mesh = make_self_mesh();
-    Stage s(g, {loss}, cut_stages(g, {loss}, 1), 0, {.guard = true}, initial_parameters(g),
-            mesh->axis(Axis::tensor), 1, nullptr, {.check_finite = true});
+    Stage s(g, {loss}, cut_stages(g, {loss}, 1), 0, {.guard = true}, initial_parameters(g), *mesh,
+            1, nullptr, {.check_finite = true});
     const InputData data(g, 0);
     const MicroBatch batch{.step = 7, .number = 5, .inputs = data.tensors()};
     const auto run_once = [&] {
@@ -266,8 +263,8 @@ TEST(Executor, CheckFiniteNamesALossThatBackwardMakes) {
   const Value w = g.parameter("w", {2, 3}, replicated(), normal(1));
   const Value loss = apply<WeightedError>({apply<Mul>({x, w}), target, w}, LossMade::in_backward);
   const auto mesh = make_self_mesh();
-  Stage s(g, {loss}, cut_stages(g, {loss}, 1), 0, {}, initial_parameters(g),
-          mesh->axis(Axis::tensor), 1, nullptr, {.check_finite = true});
+  Stage s(g, {loss}, cut_stages(g, {loss}, 1), 0, {}, initial_parameters(g), *mesh, 1, nullptr,
+          {.check_finite = true});
   const InputData data(g, 0);
   const MicroBatch batch{.step = 7, .number = 5, .inputs = data.tensors()};
   data.tensors()[1].as<float>()[4] = std::numeric_limits<float>::infinity();
@@ -283,7 +280,7 @@ TEST(Executor, RefusesWrongMemoryInputsAndCalls) {
   const Value loss = apply<SquaredError>({apply<Linear>({x, w}), y});
   const auto mesh = make_self_mesh();
   const StageCut cut = cut_stages(g, {loss}, 1);
-  Stage s(g, {loss}, cut, 0, {}, initial_parameters(g), mesh->axis(Axis::tensor));
+  Stage s(g, {loss}, cut, 0, {}, initial_parameters(g), *mesh);
   const InputData data(g, 0);
   std::vector<Tensor> inputs(data.tensors().begin(), data.tensors().end());
   EXPECT_THAT(message_of([&] { s.executor->forward(0, {.inputs = std::span(inputs).first(1)}); }),
@@ -297,7 +294,7 @@ TEST(Executor, RefusesWrongMemoryInputsAndCalls) {
       HasSubstr("Backward::split"));
   EXPECT_THAT(message_of([&] { s.executor->result(0, 1); }), HasSubstr("result 1 does not exist"));
   ExecutorHooks hooks;
-  EXPECT_THAT(message_of([&] { Executor(s.plan, {}, s.stream, mesh->axis(Axis::tensor), hooks); }),
+  EXPECT_THAT(message_of([&] { Executor(s.plan, {}, s.stream, *mesh, hooks); }),
               HasSubstr("needs 1 parameters, not 0"));
   EXPECT_THAT(message_of([&] { Plan(g, {loss}, cut, 1); }),
               HasSubstr("stage 1 does not lie in a cut of 1 stages"));

@@ -251,7 +251,7 @@ class SumOfSquares final : public Op {
     *sum = 0;
     for (Index i = 0; i < e.input(0).count(); ++i)
       *sum += 0.5 * std::pow(e.input(0).as<float>()[i], 2);
-    if (sums_) e.tensor_axis().all_reduce({sum, 1, DType::f64}, Reduction::sum, e.stream());
+    if (sums_) e.group(Role::tensor).all_reduce({sum, 1, DType::f64}, Reduction::sum, e.stream());
   }
   void backward(Exec& e) const override {
     for (Index i = 0; i < e.input(0).count(); ++i)

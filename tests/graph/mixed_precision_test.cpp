@@ -94,8 +94,7 @@ class Bf16Stage {
       inputs_.emplace_back(static_cast<std::size_t>(spec.shape.count()), rounded(1));
       tensors_.emplace_back(inputs_.back().data(), spec.shape, spec.dtype);
     }
-    executor_ =
-        std::make_unique<Executor>(plan, memory, stream_, mesh_->axis(Axis::tensor), hooks_);
+    executor_ = std::make_unique<Executor>(plan, memory, stream_, *mesh_, hooks_);
   }
 
   double run(int micro_batches = 1) {

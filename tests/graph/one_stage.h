@@ -31,8 +31,8 @@ inline ParameterValues initial_parameters(const Graph& graph) {
 class Stage {
  public:
   Stage(const Graph& graph, const Values& results, const StageCut& cut, int stage,
-        PlanOptions options, const ParameterValues& values, Communicator& tensor_axis,
-        int slots = 2, ExecutorHooks* hooks = nullptr, ExecutorOptions executor_options = {})
+        PlanOptions options, const ParameterValues& values, Mesh& mesh, int slots = 2,
+        ExecutorHooks* hooks = nullptr, ExecutorOptions executor_options = {})
       : plan(graph, results, cut, stage, options), stream(device), slots_(slots) {
     const PlanBytes& bytes = plan.bytes();
     stride_ = (bytes.slot + 4095) / 4096 * 4096;
@@ -49,8 +49,8 @@ class Stage {
       if (options.mode == PlanOptions::Mode::training)
         memory.gradients.emplace_back(gradients.back().data(), spec.shape);
     }
-    executor = std::make_unique<Executor>(plan, memory, stream, tensor_axis,
-                                          hooks ? *hooks : no_hooks, executor_options);
+    executor = std::make_unique<Executor>(plan, memory, stream, mesh, hooks ? *hooks : no_hooks,
+                                          executor_options);
   }
 
   Plan plan;

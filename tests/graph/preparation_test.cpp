@@ -65,8 +65,7 @@ TEST(Preparation, AsksEveryOpOnceForEachOfItsCallsAndRunsNone) {
     const auto twice = [&] { return watched(watched(x, &calls), &calls); };
     const Value loss = error_of(again ? g.recompute(twice) : twice());
     const auto mesh = make_self_mesh();
-    Stage stage(g, {loss}, cut_stages(g, {loss}, 1), 0, {}, initial_parameters(g),
-                mesh->axis(Axis::tensor));
+    Stage stage(g, {loss}, cut_stages(g, {loss}, 1), 0, {}, initial_parameters(g), *mesh);
     Preparation preparation;
     Index steps = 0;
     stage.executor->prepare(preparation, [&] { ++steps; });
@@ -87,7 +86,7 @@ TEST(Preparation, OfAForwardOnlyPlanHasNoBackward) {
   const Value y = watched(g.input("x", {2, 3}), &calls);
   const auto mesh = make_self_mesh();
   Stage stage(g, {y}, cut_stages(g, {y}, 1), 0, {.mode = PlanOptions::Mode::forward_only},
-              initial_parameters(g), mesh->axis(Axis::tensor));
+              initial_parameters(g), *mesh);
   Preparation preparation;
   stage.executor->prepare(preparation, [] {});
   EXPECT_THAT(calls, ElementsAre("prepare forward"));

@@ -32,7 +32,7 @@ inline RunResult run(const Graph& graph, const Value& loss, const RunOptions& op
   std::vector<std::unique_ptr<Stage>> stages;
   for (int s = 0; s < options.stages; ++s)
     stages.push_back(std::make_unique<Stage>(graph, Values{loss}, cut, s, options.plan, values,
-                                             mesh->axis(Axis::tensor), options.slots));
+                                             *mesh, options.slots));
   RunResult result;
   std::vector<InputData> data;
   for (int m = 0; m < options.micro_batches; ++m) data.emplace_back(graph, m);

@@ -210,7 +210,7 @@ TEST(Transfers, RegionsBelongToTheTransportForTheWholeProgram) {
     PlanOptions options;
     options.poison = true;
     const auto values = initial_parameters(random.graph);
-    Stage a(random.graph, {random.loss}, cut, 1, options, values, mesh->axis(Axis::tensor));
+    Stage a(random.graph, {random.loss}, cut, 1, options, values, *mesh);
     const InputData data(random.graph, 0);
     const MicroBatch batch{.inputs = data.tensors()};
     const auto bytes = [&](const Transfer& t) {
@@ -247,8 +247,8 @@ std::vector<std::vector<float>> pipeline(Mesh& mesh, const Graph& g, const Value
   const int stage = axis.rank(), stages = axis.size();
   PlanOptions options;
   options.poison = true;
-  Stage s(g, {loss}, cut_stages(g, {loss}, stages), stage, options, initial_parameters(g),
-          mesh.axis(Axis::tensor), micro_batches);
+  Stage s(g, {loss}, cut_stages(g, {loss}, stages), stage, options, initial_parameters(g), mesh,
+          micro_batches);
   std::vector<InputData> data;
   for (int m = 0; m < micro_batches; ++m) data.emplace_back(g, m);
   const auto message = [&](int m, int peer, const Transfer& t) {

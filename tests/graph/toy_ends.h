@@ -142,7 +142,7 @@ class Enter final : public Op {
   void backward(Exec& e) const override {
     const Tensor &dx = e.grad_input(0), &dy = e.grad_output(0);
     if (dx.data != dy.data) e.stream().copy(dx, dy);
-    e.tensor_axis().all_reduce({dx.data, dx.count(), dx.dtype}, Reduction::sum, e.stream());
+    e.group(Role::tensor).all_reduce({dx.data, dx.count(), dx.dtype}, Reduction::sum, e.stream());
   }
 };
 class Leave final : public Op {
@@ -159,7 +159,7 @@ class Leave final : public Op {
   void forward(Exec& e) const override {
     const Tensor &x = e.input(0), &y = e.output(0);
     if (x.data != y.data) e.stream().copy(y, x);
-    e.tensor_axis().all_reduce({y.data, y.count(), y.dtype}, Reduction::sum, e.stream());
+    e.group(Role::tensor).all_reduce({y.data, y.count(), y.dtype}, Reduction::sum, e.stream());
   }
   void backward(Exec&) const override { throw Error("never called: the gradient passes"); }
 };

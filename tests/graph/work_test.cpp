@@ -102,7 +102,7 @@ TEST(Work, StepsAreReportedInTheirOrderBeforeTheBoundary) {
   const StageCut cut = cut_stages(g, {loss}, 1);
   const std::unique_ptr<Mesh> mesh = make_self_mesh();
   Counting counting;
-  Stage stage(g, {loss}, cut, 0, {}, initial_parameters(g), mesh->axis(Axis::tensor), 1, &counting);
+  Stage stage(g, {loss}, cut, 0, {}, initial_parameters(g), *mesh, 1, &counting);
   std::vector<float> values(rows * width, 0.5f);
   const Tensor tensor(values.data(), {rows, width});
   const std::vector<Tensor> inputs = {tensor, tensor};

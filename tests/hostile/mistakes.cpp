@@ -50,7 +50,7 @@ class Ones final : public DataSource {
 bool is_time_to_hang(Exec& e) {
   constexpr int calls = 20;
   static int call = 0;
-  return ++call > calls && e.tensor_axis().rank() == e.tensor_axis().size() - 1;
+  return ++call > calls && e.group(Role::tensor).rank() == e.group(Role::tensor).size() - 1;
 }
 
 struct Mistake {
@@ -75,7 +75,7 @@ const std::map<std::string, Mistake>& mistakes() {
       {"skips-a-collective",
        {.forward =
             [](Exec& e) {
-              if (!is_time_to_hang(e)) e.tensor_axis().barrier();
+              if (!is_time_to_hang(e)) e.group(Role::tensor).barrier();
             }}},
       {"data-throws-configuration",
        {.returns = []() -> Index { throw ConfigurationError("no more data"); }}},

@@ -47,7 +47,8 @@ namespace run_graph_detail {
 class OneRank {
  public:
   OneRank(Mesh& mesh, const Trace& trace, const RunOptions& options)
-      : axis_(mesh.axis(Axis::tensor)),
+      : mesh_(mesh),
+        axis_(mesh.group(Role::tensor)),
         options_(options),
         device_(options.device ? options.device() : open_cpu({.threads = options.threads})),
         stream_(device_->make_stream()),
@@ -84,7 +85,7 @@ class OneRank {
 
   void run(GraphRun& out, std::mutex& mutex) {
     ExecutorHooks hooks;
-    Executor executor(plan_, memory_, *stream_, axis_, hooks, {.seed = 11});
+    Executor executor(plan_, memory_, *stream_, mesh_, hooks, {.seed = 11});
     std::vector<Tensor> inputs;
     for (const int id : graph_.inputs())
       inputs.push_back(in_type_of(graph_.values()[static_cast<std::size_t>(id)]));
@@ -146,6 +147,7 @@ class OneRank {
     return rounded;
   }
 
+  Mesh& mesh_;
   Communicator& axis_;
   const RunOptions& options_;
   std::unique_ptr<Device> device_;

@@ -104,7 +104,7 @@ class DataRank {
         plan_,
         ExecutorMemory{slot_.data(), plan_.bytes().slot, scratch_.data(),
                        flat_.parameter_tensors(plan_), flat_.gradient_tensors(plan_)},
-        *stream_, mesh.axis(Axis::tensor), *hooks_);
+        *stream_, mesh, *hooks_);
     input_ = Tensor(samples_.data(), {rows, channels});
   }
 

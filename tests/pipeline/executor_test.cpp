@@ -155,8 +155,7 @@ TEST(PipelineExecutor, ALossThatBackwardMakesIsRefusedWhereThereIsNone) {
   const auto mesh = make_self_mesh();
   Graph g;
   const Value loss = test::model(g, test::LossMade::in_backward);
-  test::Stage stage(g, {loss}, cut_stages(g, {loss}, 1), 0, {}, test::initial_parameters(g),
-                    mesh->axis(Axis::tensor));
+  test::Stage stage(g, {loss}, cut_stages(g, {loss}, 1), 0, {}, test::initial_parameters(g), *mesh);
   try {
     PipelineExecutor(make_forward_program({1, 1, 2}, 0), {{&stage.plan, stage.executor.get()}},
                      mesh->axis(Axis::pipeline), stage.stream);
@@ -172,7 +171,7 @@ TEST(PipelineExecutor, WhatDoesNotFitTogetherIsNamed) {
     Graph g;
     const Value loss = test::model(g);
     const StageCut cut = cut_stages(g, {loss}, 2);
-    test::Stage stage(g, {loss}, cut, 0, {}, test::initial_parameters(g), mesh->axis(Axis::tensor));
+    test::Stage stage(g, {loss}, cut, 0, {}, test::initial_parameters(g), *mesh);
     const std::vector<PipelineChunk> same(chunks, {&stage.plan, stage.executor.get()});
     try {
       PipelineExecutor(std::move(program), same, mesh->axis(Axis::pipeline), stage.stream);

@@ -102,8 +102,8 @@ inline RankResult run_rank(Mesh& mesh, const StageProgram& program, PlanOptions 
                                                    : PlanOptions::Backward::whole;
     stages.push_back(std::make_unique<Stage>(
         g, Values{loss}, cut, shape.virtual_stage(program.stage, chunk), plan,
-        initial_parameters(g), mesh.axis(Axis::tensor),
-        program.slots[static_cast<std::size_t>(chunk)], hooks.back().get()));
+        initial_parameters(g), mesh, program.slots[static_cast<std::size_t>(chunk)],
+        hooks.back().get()));
     chunks.push_back({&stages.back()->plan, stages.back()->executor.get()});
   }
   PipelineExecutor pipeline(program, chunks, axis, stages.front()->stream);

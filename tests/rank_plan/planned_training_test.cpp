@@ -28,7 +28,7 @@ Model model_of(const TransformerConfig& config, const TrainingSpec& spec) {
 
 /// Elements of logical tensors that this rank owns, of those at data coordinate 0.
 Index owned_elements(const PlannedTraining& plan) {
-  if (plan.coordinate(Axis::data) != 0) return 0;
+  if (plan.coordinate(Role::batch) != 0) return 0;
   Index sum = 0;
   for (const FlatExtent& extent : plan.flat.parameter_extents())
     if (extent.owned)
@@ -71,10 +71,10 @@ TEST(PlannedTraining, TheRanksOfALayoutHoldEveryParameterOnce) {
 
 TEST(PlannedTraining, HasTheProgramAndTheBatchOfItsRank) {
   for_each_rank(small_gpt2(), small_spec(MeshShape(2, 2, 2)), [](const PlannedTraining& plan) {
-    const int stage = plan.coordinate(Axis::pipeline);
+    const int stage = plan.coordinate(Role::stage);
     EXPECT_EQ(plan.train.program().stage, stage);
     EXPECT_EQ(plan.train.model().chunks.front().stage(), stage);
-    EXPECT_EQ(plan.train_inputs.first_row, 8 * plan.coordinate(Axis::data));
+    EXPECT_EQ(plan.train_inputs.first_row, 8 * plan.coordinate(Role::batch));
     EXPECT_EQ(plan.train_inputs.micro_batches, 4);
     EXPECT_EQ(plan.evaluate.model().chunks.front().parameters().size(),
               plan.train.model().chunks.front().parameters().size());
@@ -157,7 +157,7 @@ TEST(PlannedTraining, TakesNoMemoryForAModelOfBillionsOnManyRanks) {
   const auto add = [&](const PlannedTraining& plan) {
     elements += owned_elements(plan);
     const MemoryNeed need = plan.memory_need();
-    const int stage = plan.coordinate(Axis::pipeline);
+    const int stage = plan.coordinate(Role::stage);
     // Lists of ranges differ a little between ranks.
     const Index known = arena_of_stage.emplace(stage, need.arena()).first->second;
     EXPECT_NEAR(static_cast<double>(need.arena()), static_cast<double>(known), 1 << 20);

@@ -50,7 +50,7 @@ void expect_exact(const Options& options) {
   for (int rank = 0; rank < shape.size(); ++rank) {
     const PlannedTraining plan(gpt2(), spec, rank, cpu_traits());
     planned.push_back(plan.memory_need().arena());
-    if (plan.coordinate(Axis::data) == 0 && plan.coordinate(Axis::tensor) == 0)
+    if (plan.coordinate(Role::batch) == 0 && plan.coordinate(Role::tensor) == 0)
       described += plan.describe() + '\n';
   }
   testing::internal::CaptureStdout();

@@ -28,7 +28,7 @@ struct Job {
   Job(const Model& model, const TrainingSpec& spec, const Profile& profile_,
       const Network& network_)
       : profile(profile_), network(network_) {
-    const cost::Group tensor = cost::group_of(spec.mesh, Axis::tensor);
+    const cost::Group tensor = cost::group_of(spec.mesh, Role::tensor);
     for (int rank = 0; rank < spec.mesh.size(); ++rank) {
       plans.push_back(std::make_unique<PlannedTraining>(model, spec, rank, profile.device, &cache));
       for (const Plan& plan : plans.back()->train.model().chunks) add_times(plan, tensor);
@@ -144,8 +144,8 @@ class Rank {
       hooks_.push_back(std::make_unique<ChunkHooks>(reducer_, static_cast<int>(c),
                                                     job.times.at(&plan.state()), stream_,
                                                     mesh_->axis(Axis::pipeline)));
-      executors_.push_back(std::make_unique<Executor>(plan, std::move(memory), stream_,
-                                                      mesh_->axis(Axis::tensor), *hooks_.back()));
+      executors_.push_back(
+          std::make_unique<Executor>(plan, std::move(memory), stream_, *mesh_, *hooks_.back()));
       chunks.push_back({&plan, executors_.back().get()});
     }
     return chunks;

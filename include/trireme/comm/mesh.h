@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,7 +17,10 @@ class Mesh {
   virtual ~Mesh() = default;
   virtual const MeshShape& shape() const = 0;
   virtual int rank() const = 0;
-  int coordinate(Axis axis) const { return shape().coordinate(rank(), axis); }
+  int coordinate(MeshShape::Along along) const { return shape().coordinate(rank(), along); }
+  /// The group of a role that this rank belongs to; rank in it = coordinate(role). The first call
+  /// for a role that does not span just one axis makes the group, and is collective over the world.
+  Communicator& group(Role role);
   /// The group along one axis that this rank belongs to; rank in it = coordinate(axis).
   virtual Communicator& axis(Axis axis) = 0;
   virtual Communicator& world() = 0;
@@ -32,6 +36,14 @@ class Mesh {
   virtual std::string memory_description() const = 0;
   /// Ends every rank of the job at once, with `code`; used after one rank failed. Prints nothing.
   [[noreturn]] virtual void abort(int code) = 0;
+
+ protected:
+  /// Ends what group() has made, while what those groups use still exists. Call it in destructors.
+  void end_groups() { groups_.clear(); }
+
+ private:
+  std::map<Role, std::unique_ptr<Communicator>>
+      groups_;  // of roles that span several axes, or none
 };
 
 /// Ranks as threads of this process, for tests: calls f(mesh) on each and rethrows the first error

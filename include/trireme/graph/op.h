@@ -74,7 +74,8 @@ class Exec {
   virtual const void* constant(int number) const = 0;
   /// The scratch memory declared for this call, aligned to 256 bytes; its content is undefined.
   virtual void* workspace() const = 0;
-  virtual Communicator& tensor_axis() const = 0;
+  /// The group of this rank in which an op communicates, such as Role::tensor.
+  virtual Communicator& group(Role role) const = 0;
   virtual Stream& stream() const = 0;
   /// The random numbers of (seed, this op's logical name, step): the same for every layout and when
   /// recomputed.

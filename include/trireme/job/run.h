@@ -45,10 +45,10 @@ class Context {
   Stream& stream() const { return stream_; }
   const Host& host() const { return host_; }
   const Log& log() const { return log_; }
-  int data_size() const { return mesh_.shape().size(Axis::data); }
+  int data_size() const { return mesh_.shape().size(Role::batch); }
   /// Micro-batches that this rank runs a step.
   Index micro_batches() const {
-    return options_.micro_batches(data_size(), mesh_.coordinate(Axis::data));
+    return options_.micro_batches(data_size(), mesh_.coordinate(Role::batch));
   }
 
  private:

@@ -132,7 +132,8 @@ class Sum final : public PointwiseOp {
       sum(e.stream(), e.input(0).count(), inputs_of<T, inputs>(e), value_,
           static_cast<double*>(e.workspace()), loss);
     });
-    if (sharded_) e.tensor_axis().all_reduce({loss, 1, DType::f64}, Reduction::sum, e.stream());
+    if (sharded_)
+      e.group(Role::tensor).all_reduce({loss, 1, DType::f64}, Reduction::sum, e.stream());
   }
   void backward(Exec& e) const override {
     with_storage(e.input(0).dtype, [&](auto stored) {

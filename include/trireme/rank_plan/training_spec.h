@@ -48,11 +48,11 @@ struct TrainingSpec {
   /// Returns the micro-batches that a data rank runs per step.
   MicroBatchRange micro_batches(int data_rank) const {
     return micro_batches_of(global_batch_size / micro_batch_size, data_parallel_shares,
-                            mesh.size(Axis::data), data_rank);
+                            mesh.size(Role::batch), data_rank);
   }
   /// Returns the shape of the pipeline that a data rank belongs to.
   PipelineShape pipeline(int data_rank) const {
-    return {mesh.size(Axis::pipeline), chunks, micro_batches(data_rank).count,
+    return {mesh.size(Role::stage), chunks, micro_batches(data_rank).count,
             own_schedule ? Route::ring : route_of(schedule)};
   }
 };

@@ -172,6 +172,7 @@ NcclMesh::NcclMesh(Mesh& host, Device& gpu, const NcclOptions& options)
 }
 
 NcclMesh::~NcclMesh() {
+  end_groups();
   axes_.clear();
   world_.reset();
 }

@@ -60,7 +60,7 @@ Json check(const Program& program, Index ranks) {
     problems.collect([&] { found = plan_layout(program, read, shape).value_or(LayoutChecked{}); });
     if (problems.empty())
       line.insert(line.end(), {{"legal", true},
-                               {"data", Index{shape.size(Axis::data)}},
+                               {"data", Index{shape.size(Role::batch)}},
                                {"pipeline", options.pipeline_size},
                                {"tensor", options.tensor_size},
                                {"rank_bytes", found.rank_bytes},

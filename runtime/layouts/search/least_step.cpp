@@ -31,7 +31,7 @@ class Bound {
         spec_(spec),
         profile_(profile),
         network_(network),
-        data_(cost::group_of(spec.mesh, Axis::data, 0)) {}
+        data_(cost::group_of(spec.mesh, Role::batch, 0)) {}
 
   double seconds(const std::vector<StageProgram>* programs) const {
     const std::vector<Times> times = programs == nullptr ? schedule() : simulated(*programs);
@@ -221,7 +221,7 @@ Piece piece_of(const PlannedModel& model, const TrainingSpec& spec, const cost::
                const cost::Network& network) {
   const Plan& plan = model.chunks.front();
   const cost::ChunkTime time =
-      cost::chunk_time(plan, profile, cost::group_of(spec.mesh, Axis::tensor), network);
+      cost::chunk_time(plan, profile, cost::group_of(spec.mesh, Role::tensor), network);
   Piece piece;
   piece.forward = cost_of(time.forward);
   piece.backward = cost_of(time.backward);

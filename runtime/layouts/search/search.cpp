@@ -440,7 +440,7 @@ double Estimator::state_of(double elements, const TrainingSpec& spec) const {
   const double moments = static_cast<double>(Optimizer::state_names(spec.optimizer).size());
   const double copy =
       spec.compute == DType::f32 ? 0 : static_cast<double>(size_bytes(spec.compute));
-  const double share = spec.update == Update::sharded ? 1.0 / spec.mesh.size(Axis::data) : 1;
+  const double share = spec.update == Update::sharded ? 1.0 / spec.mesh.size(Role::shard) : 1;
   // FlatLayout: with a compute copy a rank keeps the masters that it updates.
   const double masters = copy > 0 ? share : 1;
   return elements * (size_bytes(DType::f32) * (1 + masters + share * moments) + copy);

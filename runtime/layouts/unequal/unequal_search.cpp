@@ -260,7 +260,7 @@ namespace {
 /// Whether the rank has as much of the optimizer as those that are timed.
 bool has_slice_of(const cost::Candidate& timed, const cost::PlannedRank& rank) {
   const DataShares& shares = timed.spec.optimizer_shares;
-  return shares.empty() || shares[at(timed.spec.mesh.coordinate(rank.rank, Axis::data))] ==
+  return shares.empty() || shares[at(timed.spec.mesh.coordinate(rank.rank, Role::batch))] ==
                                shares[at(timed.data_rank.value())];
 }
 

@@ -211,7 +211,7 @@ std::vector<std::int32_t> Trainer::generate(const GenerateOptions& options) {
   const Shape& logits = model.results.front().shape();
   Mesh& mesh = s.context.mesh();
   const MeshShape& shape = mesh.shape();
-  const int drawer = shape.rank_at({{Axis::pipeline, s.plan.spec.pipeline(0).last_stage()}});
+  const int drawer = shape.rank_at({{Role::stage, s.plan.spec.pipeline(0).last_stage()}});
   const Random random = random_for(static_cast<std::uint64_t>(s.context.options().seed), "generate",
                                    static_cast<std::uint64_t>(options.number));
   Sampler sampler(options, logits.back());

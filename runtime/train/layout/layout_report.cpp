@@ -50,14 +50,14 @@ std::string stage_line(const PlannedTraining& plan, const MemoryNeed& need) {
   for (const int count : plan.passes().front()->program().slots)
     slots += fmt::format("{}{}", slots.empty() ? "" : "+", count);
   return fmt::format("{:>5}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {:>7}  {:>10}  {:>10}\n",
-                     plan.coordinate(Axis::pipeline), show_flops(sums.forward),
+                     plan.coordinate(Role::stage), show_flops(sums.forward),
                      show_flops(sums.recompute), show_flops(sums.backward),
                      show_bytes(static_cast<Index>(sums.bytes)), show_bytes(sums.sent), slots,
                      show_bytes(need.device()), show_bytes(need.host()));
 }
 
 /// The first and the last coordinate along an axis: those between have no more.
-std::set<int> ends(const MeshShape& shape, Axis axis) { return {0, shape.size(axis) - 1}; }
+std::set<int> ends(const MeshShape& shape, Role role) { return {0, shape.size(role) - 1}; }
 
 /// "4", or where data ranks have unequal shares "6,4,2".
 std::string micro_batches(const Context& context) {
@@ -90,11 +90,11 @@ LayoutChecked check_layout(const Context& context, const Model& model) {
   LayoutChecked found;
   LayoutRank tightest;
   std::string lines;
-  for (int stage = 0; stage < shape.size(Axis::pipeline); ++stage)
+  for (int stage = 0; stage < shape.size(Role::stage); ++stage)
     for (const int data : data_ranks)
-      for (const int tensor : ends(shape, Axis::tensor)) {
+      for (const int tensor : ends(shape, Role::tensor)) {
         const int rank =
-            shape.rank_at({{Axis::pipeline, stage}, {Axis::data, data}, {Axis::tensor, tensor}});
+            shape.rank_at({{Role::stage, stage}, {Role::batch, data}, {Role::tensor, tensor}});
         const PlannedTraining plan(model, spec, rank, device, &shared);
         const MemoryNeed need = memory_need(context, plan);
         if (describes && data == 0 && tensor == 0) lines += stage_line(plan, need);

@@ -54,7 +54,7 @@ std::string ReplicaChecks::check(Index step) {
 Index ReplicaChecks::differing_buckets() const {
   const Mesh& mesh = context_.mesh();
   Index count = 0;
-  if (mesh.shape().coordinate(mesh.rank(), Axis::data) == 0)
+  if (mesh.shape().coordinate(mesh.rank(), Role::gradient) == 0)
     for (int bucket = 0; bucket < hashes_->buckets(); ++bucket)
       count += hashes_->differs(bucket) ? 1 : 0;
   context_.host().all_reduce({&count, 1, DType::i64}, Reduction::sum);
@@ -69,13 +69,13 @@ std::vector<BucketVote> ReplicaChecks::votes() const {
   std::size_t differing = 0;
   const MeshShape& shape = context_.mesh().shape();
   const int rank = context_.mesh().rank();
-  if (shape.coordinate(rank, Axis::data) != 0) return votes;
+  if (shape.coordinate(rank, Role::gradient) != 0) return votes;
   for (int bucket = 0; bucket < hashes_->buckets(); ++bucket) {
-    BucketVote vote{str("stage ", shape.coordinate(rank, Axis::pipeline), ", tensor rank ",
-                        shape.coordinate(rank, Axis::tensor), ", bucket ", bucket),
+    BucketVote vote{str("stage ", shape.coordinate(rank, Role::stage), ", tensor rank ",
+                        shape.coordinate(rank, Role::tensor), ", bucket ", bucket),
                     names_in_bucket(flat_, bucket),
                     {},
-                    shape.group(rank, Axis::data)};
+                    shape.group(rank, Role::gradient)};
     const auto same = [&](const BucketVote& each) { return each.place == vote.place; };
     const bool asked = std::any_of(undecided_.begin(), undecided_.end(), [&](const auto& record) {
       return std::any_of(record.votes.begin(), record.votes.end(), same);

@@ -136,8 +136,8 @@ Json profile_json(const StepTable& table, const Context& context, const Profiled
                    {"micro_batches", context.micro_batches()},
                    {"step", profiled == nullptr ? Json() : Json(profiled->step)},
                    {"compute", name(context.options().compute())},
-                   {"stage", mesh.coordinate(Axis::pipeline)},
-                   {"pipeline_size", mesh.shape().size(Axis::pipeline)}};
+                   {"stage", mesh.coordinate(Role::stage)},
+                   {"pipeline_size", mesh.shape().size(Role::stage)}};
   if (profiled != nullptr) {
     all.insert(all.end(), {{"device_ms", device_s * 1e3},
                            {"wall_ms", profiled->wall_ms},
@@ -188,7 +188,7 @@ void write_profile(const std::string& path, const Json& profile) {
 std::unique_ptr<TrainingProfile> plan_profile(const Context& context, const PlannedTraining& plan) {
   if (context.options().profile_ops.empty()) return nullptr;
   const DeviceLimits limits = measure_limits(context);
-  if (plan.coordinate(Axis::data) != 0 || plan.coordinate(Axis::tensor) != 0) return nullptr;
+  if (plan.coordinate(Role::layers) != 0) return nullptr;
   return std::make_unique<TrainingProfile>(TrainingProfile{
       StepProfile(StepTable(plan.train.model(), plan.train.program(), plan.flat, context),
                   context.stream()),

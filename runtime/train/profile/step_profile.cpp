@@ -95,7 +95,7 @@ struct Sums {
 
 /// Of gradients, over the tensor axis, data, and the holders of tied parameters.
 Sums sums_of(const FlatLayout& flat, const Mesh& mesh) {
-  const Index tensor = mesh.shape().size(Axis::tensor), data = mesh.shape().size(Axis::data);
+  const Index tensor = mesh.shape().size(Role::tensor), data = mesh.shape().size(Role::batch);
   const bool sharded = flat.options().update == Update::sharded;
   Sums sums;
   for (const Bucket& bucket : flat.buckets()) {

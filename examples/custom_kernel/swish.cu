@@ -76,7 +76,7 @@ class Swish final : public Op {
                          e.grad_input(0).as<float>(), beta_});
   }
 
-  Saved saved() const override { return Saved::input(0); }  // backward reads x, never y
+  Saved saved(const BackwardWork&) const override { return Saved::input(0); }  // never y
   bool works_on(DeviceKind kind) const override { return kind == DeviceKind::cpu || has_kernels; }
   double flops(const Specs& in) const override {
     return 5.0 * static_cast<double>(in[0].shape.count());

@@ -56,7 +56,7 @@ double OpTraits::backward_flops(const Specs& inputs, const BackwardWork& work) c
 }
 
 double Op::backward_bytes(const Specs& inputs, const BackwardWork& work) const {
-  const Saved saves = saved();
+  const Saved saves = saved(work);
   const Outputs outputs = infer(inputs);
   double sum = work.makes_outputs ? new_bytes(outputs) : 0;
   for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {

@@ -29,7 +29,7 @@ class Pointwise final : public KernelOp {
     require(is_stored(in[0].dtype), "works on f32 or bf16, not ", in[0]);
     return {Spec(in[0].shape, in[0].dtype)};
   }
-  Saved saved() const override { return Saved::input(0); }
+  Saved saved(const BackwardWork&) const override { return Saved::input(0); }
   Sharing sharing() const override { return elementwise_sharing(1); }
   bool accumulates(int) const override { return true; }
   double flops(const Specs& in) const override {
@@ -60,7 +60,7 @@ class Swiglu final : public KernelOp {
             " needs an even number of columns");
     return {Spec({in[0].shape[0], in[0].shape[1] / 2}, in[0].dtype)};
   }
-  Saved saved() const override { return Saved::input(0); }
+  Saved saved(const BackwardWork&) const override { return Saved::input(0); }
   Sharing sharing() const override { return Sharing().gradient_over_input(0, 0); }
   bool accumulates(int) const override { return true; }
   double flops(const Specs& in) const override {

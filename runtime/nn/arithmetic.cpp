@@ -33,7 +33,7 @@ class FormulaOp final : public KernelOp {
     require(is_stored(in[0].dtype), "works on f32 or bf16, not ", in[0]);
     return {Spec(in[0].shape, in[0].dtype)};
   }
-  Saved saved() const override {
+  Saved saved(const BackwardWork&) const override {
     switch (slope_of(formula_)) {
       case SlopeOf::nothing:
         break;
@@ -88,7 +88,7 @@ class Multiply final : public KernelOp {
     require_alike(in);
     return {Spec(in[0].shape, in[0].dtype)};
   }
-  Saved saved() const override { return Saved::input(0) | Saved::input(1); }
+  Saved saved(const BackwardWork&) const override { return Saved::input(0) | Saved::input(1); }
   Sharing sharing() const override { return elementwise_sharing(2); }
   bool accumulates(int) const override { return true; }
   void forward(Exec& e) const override { run_pair(e, PairFormula::product); }

@@ -25,7 +25,9 @@ class CausalAttention final : public KernelOp {
     return {Spec({in[0].shape[0], shape_.query_heads * shape_.head_dim}, in[0].dtype),
             Output::side(Spec({shape_.batch, shape_.query_heads, shape_.sequence}))};
   }
-  Saved saved() const override { return Saved::input(0) | Saved::output(0) | Saved::output(1); }
+  Saved saved(const BackwardWork&) const override {
+    return Saved::input(0) | Saved::output(0) | Saved::output(1);
+  }
   bool accumulates(int) const override { return true; }
   Index forward_workspace_bytes(const Specs&) const override { return workspace_.forward; }
   Index backward_workspace_bytes(const Specs&) const override { return workspace_.backward; }

@@ -29,7 +29,7 @@ class Embedding final : public KernelOp {
   bool is_weight(int input) const override { return input == 1; }
   bool differentiable(int input) const override { return input == 1; }
   bool accumulates(int) const override { return true; }
-  Saved saved() const override { return Saved::input(0); }
+  Saved saved(const BackwardWork&) const override { return Saved::input(0); }
   Index forward_workspace_bytes(const Specs&) const override { return 0; }
   Index backward_workspace_bytes(const Specs&) const override { return workspace_bytes_; }
   double flops(const Specs& in) const override {

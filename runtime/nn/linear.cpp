@@ -53,8 +53,10 @@ class Linear final : public KernelOp {
   }
   bool is_weight(int input) const override { return input >= 1 && input != gelu_input(); }
   bool differentiable(int input) const override { return input != 0 || gelu_ != Gelu::before; }
-  Saved saved() const override {
-    const Saved saved = Saved::input(0) | Saved::input(1);
+  Saved saved(const BackwardWork& work) const override {
+    Saved saved = work.wants(1) ? Saved::input(0) : Saved::nothing();
+    if (!work.wants(source())) return saved;
+    saved = saved | Saved::input(1);
     return gelu_ == Gelu::before ? saved | Saved::input(gelu_input()) : saved;
   }
   Sharing sharing() const override {

@@ -58,7 +58,7 @@ class LinearCrossEntropy final : public KernelOp {
     return {Spec(Shape{}, DType::f64), Output::side(Spec({rows}))};
   }
   bool is_weight(int input) const override { return input == 1; }
-  Saved saved() const override {
+  Saved saved(const BackwardWork&) const override {
     return Saved::input(0) | Saved::input(1) | Saved::input(2) | Saved::output(1);
   }
   bool forward_in_backward() const override { return true; }

@@ -27,7 +27,9 @@ class CrossEntropy final : public KernelOp {
     part_.require_columns(in[0].shape[1]);
     return {scalar_loss, Output::side(Spec({in[0].shape[0]}))};
   }
-  Saved saved() const override { return Saved::input(0) | Saved::input(1) | Saved::output(1); }
+  Saved saved(const BackwardWork&) const override {
+    return Saved::input(0) | Saved::input(1) | Saved::output(1);
+  }
   Sharing sharing() const override { return Sharing().gradient_over_input(0, 0); }
   bool differentiable(int input) const override { return input == 0; }
   Index forward_workspace_bytes(const Specs& in) const override {
@@ -72,7 +74,7 @@ class SquaredError final : public KernelOp {
             "compares f32 or bf16 values of one shape, not ", in[0], " and ", in[1]);
     return {scalar_loss};
   }
-  Saved saved() const override { return Saved::input(0) | Saved::input(1); }
+  Saved saved(const BackwardWork&) const override { return Saved::input(0) | Saved::input(1); }
   bool differentiable(int input) const override { return input == 0; }
   bool accumulates(int) const override { return true; }
   double flops(const Specs& in) const override {

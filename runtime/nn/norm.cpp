@@ -65,7 +65,7 @@ class Norm final : public KernelOp {
     if (config_.layer()) outputs.push_back(Output::side(one_per_row(in[0])));
     return outputs;
   }
-  Saved saved() const override {
+  Saved saved(const BackwardWork&) const override {
     const Saved both = Saved::input(0) | Saved::input(1) | Saved::output(1);
     return config_.layer() ? both | Saved::output(2) : both;
   }
@@ -154,7 +154,7 @@ class NormOfSum final : public KernelOp {
   explicit NormOfSum(NormConfig config) : config_(config), rstd_(config.layer() ? 4 : 3) {}
   std::string name() const override { return config_.layer() ? "layer_norm" : "rms_norm"; }
   Outputs infer(const Specs& in) const override { return {Output::identity(1, in[1])}; }
-  Saved saved() const override {
+  Saved saved(const BackwardWork&) const override {
     const Saved both = Saved::input(0) | Saved::input(2) | Saved::input(rstd_);
     return config_.layer() ? both | Saved::input(rstd_ + 1) : both;
   }

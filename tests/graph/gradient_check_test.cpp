@@ -63,7 +63,7 @@ class Faulty final : public Elementwise {
  public:
   explicit Faulty(Fault fault) : fault_(fault) {}
   std::string name() const override { return "faulty"; }
-  Saved saved() const override {
+  Saved saved(const BackwardWork&) const override {
     return fault_ == Fault::saved ? Saved::input(0) : Saved::output(0);
   }
   bool accumulates(int) const override { return fault_ == Fault::accumulate; }
@@ -160,7 +160,7 @@ class Product final : public Op {
     require(fault_ == ProductFault::shapes || in[0].shape == in[1].shape, "one shape");
     return {in[0]};
   }
-  Saved saved() const override { return Saved::input(0) | Saved::input(1); }
+  Saved saved(const BackwardWork&) const override { return Saved::input(0) | Saved::input(1); }
   bool works_in(DType dtype) const override { return dtype == DType::f32 || dtype == DType::bf16; }
   void forward(Exec& e) const override {
     const bool wrong = fault_ == ProductFault::bf16_forward && e.output(0).dtype == DType::bf16;
@@ -242,7 +242,7 @@ class SumOfSquares final : public Op {
   explicit SumOfSquares(bool sums) : sums_(sums) {}
   std::string name() const override { return "sum_of_squares"; }
   Outputs infer(const Specs&) const override { return {Spec(Shape{}, DType::f64)}; }
-  Saved saved() const override { return Saved::input(0); }
+  Saved saved(const BackwardWork&) const override { return Saved::input(0); }
   Placement placement(const Placements&, const std::vector<bool>&) const override {
     return Placement::replicated;
   }

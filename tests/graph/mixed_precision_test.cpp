@@ -17,7 +17,7 @@ class Scaled final : public Elementwise {
   bool works_in(DType) const override { return true; }
   bool is_weight(int input) const override { return input == 1; }
   bool accumulates(int input) const override { return input == 1; }
-  Saved saved() const override { return Saved::input(0) | Saved::input(1); }
+  Saved saved(const BackwardWork&) const override { return Saved::input(0) | Saved::input(1); }
   void forward(Exec& e) const override {
     for (Index i = 0; i < e.output(0).count(); ++i)
       set_element(e.output(0), i, element(e.input(0), i) * element(e.input(1), i));

@@ -117,7 +117,7 @@ class Counter final : public Elementwise {
  public:
   explicit Counter(std::shared_ptr<int> count) : count_(std::move(count)) {}
   std::string name() const override { return "counter"; }
-  Saved saved() const override { return Saved::input(0); }
+  Saved saved(const BackwardWork&) const override { return Saved::input(0); }
   void forward(Exec& e) const override {
     ++*count_;
     e.stream().copy(e.output(0), e.input(0));

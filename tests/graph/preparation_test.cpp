@@ -17,7 +17,7 @@ class Watched final : public Elementwise {
  public:
   explicit Watched(std::vector<std::string>* calls) : calls_(calls) {}
   std::string name() const override { return "watched"; }
-  Saved saved() const override { return Saved::input(0); }
+  Saved saved(const BackwardWork&) const override { return Saved::input(0); }
   Index forward_workspace_bytes(const Specs&) const override { return 8; }
 
   void prepare_forward(Exec& e, Preparation& preparation) const override {

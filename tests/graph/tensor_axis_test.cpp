@@ -27,7 +27,7 @@ class RowLinear final : public Op {
  public:
   std::string name() const override { return "row_linear"; }
   Outputs infer(const Specs& in) const override { return op_.infer(in); }
-  Saved saved() const override { return op_.saved(); }
+  Saved saved(const BackwardWork& work) const override { return op_.saved(work); }
   bool accumulates(int i) const override { return op_.accumulates(i); }
   Placement placement(const Placements& in, const std::vector<bool>&) const override {
     require(in[0] == Placement::sharded && in[1] == Placement::sharded,

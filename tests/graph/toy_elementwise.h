@@ -21,7 +21,7 @@ class Elementwise : public Op {
 class Mul final : public Elementwise {
  public:
   std::string name() const override { return "mul"; }
-  Saved saved() const override { return Saved::input(0) | Saved::input(1); }
+  Saved saved(const BackwardWork&) const override { return Saved::input(0) | Saved::input(1); }
   Sharing sharing() const override {
     return Sharing()
         .output_over_input(0, 0)
@@ -69,7 +69,7 @@ class Add final : public Elementwise {
 class Tanh final : public Elementwise {
  public:
   std::string name() const override { return "tanh"; }
-  Saved saved() const override { return Saved::output(0); }
+  Saved saved(const BackwardWork&) const override { return Saved::output(0); }
   Sharing sharing() const override {
     return Sharing().output_over_input(0, 0).gradient_over_output(0, 0);
   }
@@ -89,7 +89,7 @@ class Tanh final : public Elementwise {
 class HalfSquare final : public Elementwise {
  public:
   std::string name() const override { return "half_square"; }
-  Saved saved() const override { return Saved::input(0); }
+  Saved saved(const BackwardWork&) const override { return Saved::input(0); }
   bool accumulates(int) const override { return true; }
   Sharing sharing() const override { return Sharing().gradient_over_input(0, 0); }
   void forward(Exec& e) const override {
@@ -109,7 +109,7 @@ class SinCos final : public Op {
  public:
   std::string name() const override { return "sin_cos"; }
   Outputs infer(const Specs& in) const override { return {in[0], in[0]}; }
-  Saved saved() const override { return Saved::output(0) | Saved::output(1); }
+  Saved saved(const BackwardWork&) const override { return Saved::output(0) | Saved::output(1); }
   Sharing sharing() const override {
     return Sharing().output_over_input(0, 0).output_over_input(1, 0).gradient_over_output(0, 1);
   }

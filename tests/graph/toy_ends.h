@@ -30,7 +30,7 @@ class Rows final : public Op {
  public:
   std::string name() const override { return "rows"; }
   Outputs infer(const Specs& in) const override { return {Spec{in[0].shape[0], in[1].shape[1]}}; }
-  Saved saved() const override { return Saved::input(0); }
+  Saved saved(const BackwardWork&) const override { return Saved::input(0); }
   bool differentiable(int i) const override { return i == 1; }
   bool accumulates(int i) const override { return i == 1; }
   void forward(Exec& e) const override {
@@ -65,7 +65,7 @@ class SquaredError final : public Op {
     require(in[0].shape == in[1].shape, "x and target differ");
     return {Spec(Shape{}, DType::f64)};
   }
-  Saved saved() const override { return Saved::input(0) | Saved::input(1); }
+  Saved saved(const BackwardWork&) const override { return Saved::input(0) | Saved::input(1); }
   bool differentiable(int i) const override { return i == 0; }
   Sharing sharing() const override { return Sharing().gradient_over_input(0, 0); }
   void forward(Exec& e) const override {
@@ -95,7 +95,7 @@ class WeightedError final : public Op {
   Outputs infer(const Specs& in) const override {
     return {Spec(Shape{}, DType::f64), Output::side(in[0])};
   }
-  Saved saved() const override {
+  Saved saved(const BackwardWork&) const override {
     return Saved::input(0) | Saved::input(1) | Saved::input(2) | Saved::output(1);
   }
   bool forward_in_backward() const override { return made_ == LossMade::in_backward; }

@@ -19,7 +19,7 @@ class Linear final : public Op {
             "x and w have to be (rows, in) and (out, in)");
     return {Spec{in[0].shape[0], in[1].shape[0]}};
   }
-  Saved saved() const override { return Saved::input(0) | Saved::input(1); }
+  Saved saved(const BackwardWork&) const override { return Saved::input(0) | Saved::input(1); }
   bool accumulates(int i) const override { return i == 1; }
   double flops(const Specs& in) const override {
     return 2.0 * static_cast<double>(in[0].shape.count() * in[1].shape[0]);
@@ -77,7 +77,9 @@ class RmsNorm final : public Op {
             " elements");
     return {in[0], Output::side(Spec{in[0].shape.rows()})};
   }
-  Saved saved() const override { return Saved::input(0) | Saved::input(1) | Saved::output(1); }
+  Saved saved(const BackwardWork&) const override {
+    return Saved::input(0) | Saved::input(1) | Saved::output(1);
+  }
   bool accumulates(int i) const override { return i == 1; }
   Index backward_workspace_bytes(const Specs& in) const override { return 4 * in[0].shape.back(); }
   void forward(Exec& e) const override {

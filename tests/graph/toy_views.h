@@ -58,7 +58,7 @@ class Mix final : public Op {
             "three inputs of one shape are needed");
     return {Spec(in[0].shape)};
   }
-  Saved saved() const override { return Saved::input(0) | Saved::input(1); }
+  Saved saved(const BackwardWork&) const override { return Saved::input(0) | Saved::input(1); }
   bool strided(int) const override { return true; }
   void forward(Exec& e) const override {
     const Tensor &a = e.input(0), &b = e.input(1), &c = e.input(2), &y = e.output(0);
@@ -91,7 +91,7 @@ class Weighted final : public Op {
  public:
   std::string name() const override { return "weighted"; }
   Outputs infer(const Specs& in) const override { return {Spec(in[0].shape)}; }
-  Saved saved() const override { return Saved::input(0) | Saved::input(1); }
+  Saved saved(const BackwardWork&) const override { return Saved::input(0) | Saved::input(1); }
   bool strided(int) const override { return true; }
   bool accumulates(int) const override { return true; }
   void forward(Exec& e) const override {

@@ -21,7 +21,7 @@ class Scale final : public Op {
  public:
   std::string name() const override { return "scale"; }
   Outputs infer(const Specs& in) const override { return {in[0]}; }
-  Saved saved() const override { return Saved::input(0) | Saved::input(1); }
+  Saved saved(const BackwardWork&) const override { return Saved::input(0) | Saved::input(1); }
   bool accumulates(int input) const override { return input == 1; }
   void forward(Exec& e) const override {
     for_each(e.input(0), [&](Index i, Index c) {
@@ -48,7 +48,7 @@ class HalfSquares final : public Op {
  public:
   std::string name() const override { return "half_squares"; }
   Outputs infer(const Specs&) const override { return {Spec(Shape{}, DType::f64)}; }
-  Saved saved() const override { return Saved::input(0); }
+  Saved saved(const BackwardWork&) const override { return Saved::input(0); }
   void forward(Exec& e) const override {
     double sum = 0;
     for (Index i = 0; i < e.input(0).count(); ++i)

@@ -123,7 +123,8 @@ TEST(Frozen, BackwardStopsWhereNothingBelowNeedsAGradient) {
     spec.frozen = names;
     return PlannedTraining(model, spec, 0, cpu_traits());
   };
-  const PlannedTraining all = plan({}), bottom = plan({"embedding", "position", "block.0-5"}),
+  const PlannedTraining all = plan({}), mlp = plan({"block.0-11.mlp"}),
+                        bottom = plan({"embedding", "position", "block.0-5"}),
                         top = plan({"block.6-11"});
   constexpr auto backward = StepWork::Phase::backward;
   EXPECT_EQ(count(bottom, StepWork::Phase::forward), count(all, StepWork::Phase::forward));
@@ -135,6 +136,7 @@ TEST(Frozen, BackwardStopsWhereNothingBelowNeedsAGradient) {
   EXPECT_LT(flops(top), flops(all));
   EXPECT_LT(flops(bottom), flops(top));
   EXPECT_LT(bottom.memory_need().activations, all.memory_need().activations);
+  EXPECT_LT(mlp.memory_need().activations, all.memory_need().activations);  // no inputs are kept
   EXPECT_EQ(bottom.memory_need().gradients, bottom.flat.trained_count() * 4);
   EXPECT_LT(bottom.memory_need().optimizer, all.memory_need().optimizer);
 }

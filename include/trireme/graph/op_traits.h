@@ -65,7 +65,9 @@ class Sharing {
 class OpTraits {
  public:
   // Memory.
-  virtual Saved saved() const { return Saved::nothing(); }
+  /// What a backward that computes these gradients reads, and nothing else: a value that only an
+  /// unwanted gradient reads is not kept.
+  virtual Saved saved(const BackwardWork& /*work*/) const { return Saved::nothing(); }
   virtual Sharing sharing() const { return {}; }
   virtual Index forward_workspace_bytes(const Specs& /*inputs*/) const { return 0; }
   virtual Index backward_workspace_bytes(const Specs& inputs) const {

@@ -33,7 +33,7 @@ class PointwiseOp : public Op {
   PointwiseOp(std::string name, int inputs, int slopes)
       : name_(std::move(name)), inputs_(inputs), slopes_(slopes) {}
   std::string name() const override { return name_; }
-  Saved saved() const override {
+  Saved saved(const BackwardWork&) const override {
     Saved all = Saved::nothing();
     for (int k = 0; k < inputs_; ++k) all = all | Saved::input(k);
     return all;

@@ -280,6 +280,16 @@ int passes_from(const Sharing& sharing, int input) {
   return -1;
 }
 
+/// What backward of a node computes, as far as its op decides by it what it reads.
+template <class Contributions>
+BackwardWork backward_work(const Node& node, const Contributions& computed) {
+  BackwardWork work;
+  work.gradients.resize(node.inputs.size(), BackwardWork::Gradient::none);
+  for (const auto& c : computed)
+    if (c.passes_from < 0) work.gradients[at(c.input)] = BackwardWork::Gradient::assigned;
+  return work;
+}
+
 }  // namespace
 
 // Which storage roots each op's backward reads, when it computes anything.
@@ -291,7 +301,7 @@ std::vector<std::vector<int>> ProgramBuilder::backward_reads() const {
     const auto& all = contributions_[p];
     if (std::none_of(all.begin(), all.end(), [](const auto& c) { return c.passes_from < 0; }))
       continue;
-    const Saved saved = node.op->saved();
+    const Saved saved = node.op->saved(backward_work(node, all));
     const auto inputs = static_cast<int>(node.inputs.size()),
                outputs = static_cast<int>(node.outputs.size());
     for (int i = 0; i < inputs; ++i)
@@ -473,7 +483,7 @@ void ProgramBuilder::run_op(const Node& node, std::vector<Contribution>& compute
   step.kind = Step::Kind::backward;
   step.phase = phase_;
   step.node = node.id;
-  const Saved saved = node.op->saved();
+  const Saved saved = node.op->saved(backward_work(node, computed));
   step.inputs.reserve(node.inputs.size());
   for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i)
     step.inputs.push_back(saved.has_input(i) ? read_value(node.inputs[at(i)]) : Operand{});

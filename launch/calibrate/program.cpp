@@ -199,7 +199,7 @@ void calibrate(const Context& context, const Given& given) {
   if (context.host().rank() == 0)
     write_output(
         given.output,
-        layouts::text_of(profile, fmt::format("{:%Y-%m-%d}", fmt::localtime(std::time(nullptr)))),
+        cost::text_of(profile, fmt::format("{:%Y-%m-%d}", fmt::localtime(std::time(nullptr)))),
         outputs::device_profile);
   constexpr double quiet = 0.1;
   say(fmt::format(

@@ -43,10 +43,6 @@ class RankPieces {
   std::optional<SavedParameters> saved_;
 };
 
-/// `pieces`: those of the distance.
-TensorFault fault_of(const FaultWords& words, const std::string& tensor, const Shape& global,
-                     const Distance& distance, const std::vector<Piece>& pieces);
-
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
@@ -99,6 +95,7 @@ std::vector<Piece> RankPieces::of(const std::string& tensor) const {
   return pieces;
 }
 
+/// `pieces`: those of the distance.
 TensorFault fault_of(const FaultWords& words, const std::string& tensor, const Shape& global,
                      const Distance& distance, const std::vector<Piece>& pieces) {
   TensorFault fault{words.what, tensor, layer_of(tensor)};
@@ -116,40 +113,6 @@ TensorFault fault_of(const FaultWords& words, const std::string& tensor, const S
   fault.rank = piece.rank;
   if (piece.rank >= 0) fault.coordinates = words.ranks.mesh.place(piece.rank);
   return fault;
-}
-
-Check check_same_bits(const std::string& first, const std::string& second,
-                      const LayoutOfRanks& ranks) {
-  Check check{"bits of a repeated run"};
-  const auto lines = read_steps(metrics_in(first)), others = read_steps(metrics_in(second));
-  bool same_lines = lines.size() == others.size();
-  for (std::size_t i = 0; same_lines && i < lines.size(); ++i)
-    same_lines = same_bits(lines[i].loss, others[i].loss) &&
-                 same_bits(lines[i].grad_norm, others[i].grad_norm);
-  const FaultWords words{"gradient of step 1, second run", ranks, FaultWords::Of::gradients};
-  const RankPieces held(first, words);
-  const DumpedTensors a(dump_in(first) + ".gradients"), b(dump_in(second) + ".gradients");
-  for (auto tensor = a.all().rbegin(); tensor != a.all().rend(); ++tensor) {
-    const auto* other = b.find(tensor->name);
-    require(other != nullptr && other->global == tensor->global, "the second run has no tensor ",
-            tensor->name);
-    const std::vector<float> x = a.read(*tensor), y = b.read(*other);
-    ++check.compared;
-    if (same_bits(x, y)) continue;
-    ++check.differing;
-    if (check.fault) continue;
-    const std::vector<Piece> pieces = held.of(tensor->name);
-    const Distance distance = distance_of({x, {}, y}, tensor->global, pieces);
-    check.fault = fault_of(words, tensor->name, tensor->global, distance, pieces);
-    check.fault->apart = distance.relative();
-  }
-  check = check_saved_bits(first, second, check);
-  check.passed = same_lines && check.differing == 0;
-  check.text = check.passed ? str("the same in losses and ", check.compared, " tensors")
-               : check.differing > 0
-                   ? str(check.differing, " of ", check.compared, " tensors have other bits")
-                   : "losses or gradient norms have other bits";
-  return check;
 }
 
 // fp32: invariant 1.
@@ -299,6 +262,40 @@ bool has_saved(const std::string& folder) {
 }
 
 }  // namespace
+
+Check check_same_bits(const std::string& first, const std::string& second,
+                      const LayoutOfRanks& ranks) {
+  Check check{"bits of a repeated run"};
+  const auto lines = read_steps(metrics_in(first)), others = read_steps(metrics_in(second));
+  bool same_lines = lines.size() == others.size();
+  for (std::size_t i = 0; same_lines && i < lines.size(); ++i)
+    same_lines = same_bits(lines[i].loss, others[i].loss) &&
+                 same_bits(lines[i].grad_norm, others[i].grad_norm);
+  const FaultWords words{"gradient of step 1, second run", ranks, FaultWords::Of::gradients};
+  const RankPieces held(first, words);
+  const DumpedTensors a(dump_in(first) + ".gradients"), b(dump_in(second) + ".gradients");
+  for (auto tensor = a.all().rbegin(); tensor != a.all().rend(); ++tensor) {
+    const auto* other = b.find(tensor->name);
+    require(other != nullptr && other->global == tensor->global, "the second run has no tensor ",
+            tensor->name);
+    const std::vector<float> x = a.read(*tensor), y = b.read(*other);
+    ++check.compared;
+    if (same_bits(x, y)) continue;
+    ++check.differing;
+    if (check.fault) continue;
+    const std::vector<Piece> pieces = held.of(tensor->name);
+    const Distance distance = distance_of({x, {}, y}, tensor->global, pieces);
+    check.fault = fault_of(words, tensor->name, tensor->global, distance, pieces);
+    check.fault->apart = distance.relative();
+  }
+  check = check_saved_bits(first, second, check);
+  check.passed = same_lines && check.differing == 0;
+  check.text = check.passed ? str("the same in losses and ", check.compared, " tensors")
+               : check.differing > 0
+                   ? str(check.differing, " of ", check.compared, " tensors have other bits")
+                   : "losses or gradient norms have other bits";
+  return check;
+}
 
 std::vector<Check> check_losses(const Folders& folders) {
   return {

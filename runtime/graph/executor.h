@@ -9,7 +9,7 @@
 #include <memory>
 #include <span>
 
-#include "trireme/comm/communicator.h"
+#include "trireme/comm/mesh.h"
 
 #include "runtime/graph/compile/plan.h"
 

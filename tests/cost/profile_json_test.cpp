@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "trireme/core/error.h"
+
 #include "tests/support/message_of.h"
 
 namespace trireme::cost {

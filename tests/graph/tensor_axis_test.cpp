@@ -98,7 +98,7 @@ ParameterValues gradients(int size, int stages, DroppedSum fault = DroppedSum::n
     PlanOptions options;
     options.poison = true;
     Stage s(g, {loss}, cut_stages(g, {loss}, stages), pipeline.rank(), options, local(g, whole),
-            tensor);
+            mesh);
     const InputData data(g, 0);
     const MicroBatch batch{.last = true, .inputs = data.tensors()};
     const auto pass = [&](const Transfer& t, int peer, bool send) {

@@ -34,7 +34,7 @@ class Calibration : public testing::Test {
                                   const std::string& cpu = "CPU of a test") const {
     return calibration_doubts(group(counts), cpu);
   }
-  cost::Profile profile_ = unit_profile();
+  cost::Profile profile_ = cost::unit_profile();
   ScratchDirectory folder_;
   const std::string file_ = folder_ / "cpu.json";
 };

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 TEST(Search, PlansFewLayoutsExactly) {
   const auto task = tiny_task("64");
-  const GpuGroup group = cost::group_of("8x8xH100");
+  const GpuGroup group = group_of("8x8xH100");
   Searcher searcher(*task, group.profile.device);
   const SearchResult found = searcher.search(group, {});
   EXPECT_EQ(found.best.size(), 4u);
@@ -32,7 +32,7 @@ TEST(Search, PlansFewLayoutsExactly) {
 TEST(Search, RefusesByTheStateAloneAndByActivations) {
   const auto task = task_of({"--model", "gpt2-124m", "--num-layers", "4", "--seq-length", "256",
                              "--global-batch-size", "32"});
-  GpuGroup group = cost::group_of("1x4xH100");
+  GpuGroup group = group_of("1x4xH100");
   group.profile.context_bytes = group.profile.communicator_bytes = 0;
   Searcher searcher(*task, group.profile.device);
   SearchAim aim;
@@ -55,7 +55,7 @@ TEST(Search, RefusesByTheStateAloneAndByActivations) {
 TEST(Search, RefusesALayoutOfWhichAnotherRankDoesNotFit) {
   const auto task = task_of(
       {"--model", "tiny", "--vocab-size", "251", "--num-layers", "3", "--global-batch-size", "8"});
-  GpuGroup group = cost::group_of("1x8xH100");
+  GpuGroup group = group_of("1x8xH100");
   SearchAim aim;
   aim.margin = 0;
   aim.pins = parse_pins("tp 2 pp 1 mb 1 zero 1 sp 1 chunks 1 recompute none");
@@ -80,7 +80,7 @@ TEST(Search, RefusesALayoutOfWhichAnotherRankDoesNotFit) {
 
 TEST(Search, LeavesTheMarginFree) {
   const auto task = tiny_task("32");
-  const GpuGroup group = cost::group_of("1x8xH100");
+  const GpuGroup group = group_of("1x8xH100");
   Searcher searcher(*task, group.profile.device);
   SearchAim aim;
   aim.margin = 0.5;
@@ -90,7 +90,7 @@ TEST(Search, LeavesTheMarginFree) {
 // What a searcher keeps of one group may hold for another one or not.
 TEST(Search, FindsAfterOtherGroupsWhatAFreshSearcherFinds) {
   const auto task = tiny_task("32");
-  const GpuGroup group = cost::group_of("2x4xH100");
+  const GpuGroup group = group_of("2x4xH100");
   GpuGroup faster = group, larger = group;
   faster.network.port.bytes_per_s *= 2;
   larger.nodes *= 2;
@@ -113,7 +113,7 @@ TEST(Search, FindsAfterOtherGroupsWhatAFreshSearcherFinds) {
 
 TEST(Search, ExplainsALayoutOfItsWordsAndWhyThereIsNone) {
   const auto task = tiny_task("32");
-  const GpuGroup group = cost::group_of("1x8xH100");
+  const GpuGroup group = group_of("1x8xH100");
   Searcher searcher(*task, group.profile.device);
   std::string why;
   const auto found = searcher.explain(group, parse_pins("tp 2 pp 2 full"), Index{1} << 40, why);

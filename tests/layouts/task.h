@@ -21,8 +21,6 @@ inline std::unique_ptr<TrainingTask> tiny_task(const std::string& batch = "32") 
   return task_of({"--model", "tiny", "--global-batch-size", batch});
 }
 
-inline GpuGroup cost::group_of(const std::string& text) {
-  return read_cluster(text).groups.front();
-}
+inline GpuGroup group_of(const std::string& text) { return read_cluster(text).groups.front(); }
 
 }  // namespace trireme::layouts

@@ -13,7 +13,7 @@ using namespace trireme;
 namespace {
 
 /// What a rank does; rank 1 is given other values.
-struct Role {
+struct Conduct {
   int blocks = 3;
   Index width = 16;
   bool doubled = false;
@@ -43,56 +43,57 @@ class Ones final : public DataSource {
   std::string name_;
 };
 
-Value block(const Role& role, Value x) {
-  const Value h = gelu_tanh(column_linear(rms_norm(x, "norm"), "up", 4 * role.width));
-  return x + row_linear(h, "down", role.width);
+Value block(const Conduct& conduct, Value x) {
+  const Value h = gelu_tanh(column_linear(rms_norm(x, "norm"), "up", 4 * conduct.width));
+  return x + row_linear(h, "down", conduct.width);
 }
 
-Model model_of(const Role& role, Index batch) {
-  Model model([role, batch](Graph& g) {
-    Value x = g.input("x", {batch, role.width});
-    for (int i = 0; i < role.blocks; ++i) x = g.block("block", i, [&] { return block(role, x); });
-    if (role.doubled) x = x + x;
-    return squared_error(x, g.input("y", {batch, role.width}));
+Model model_of(const Conduct& conduct, Index batch) {
+  Model model([conduct, batch](Graph& g) {
+    Value x = g.input("x", {batch, conduct.width});
+    for (int i = 0; i < conduct.blocks; ++i)
+      x = g.block("block", i, [&] { return block(conduct, x); });
+    if (conduct.doubled) x = x + x;
+    return squared_error(x, g.input("y", {batch, conduct.width}));
   });
-  model.identity = {{"kind", role.identity}};
+  model.identity = {{"kind", conduct.identity}};
   return model;
 }
 
 void barrier(Context& context) { context.host().world().barrier(); }
 
 /// Cases by name; each changes what its rank does.
-const std::map<std::string, std::function<void(Role&, int rank)>>& cases() {
+const std::map<std::string, std::function<void(Conduct&, int rank)>>& cases() {
   const auto of_rank_1 = [](auto change) {
-    return [change](Role& role, int rank) {
-      if (rank == 1) change(role);
+    return [change](Conduct& conduct, int rank) {
+      if (rank == 1) change(conduct);
     };
   };
-  static const std::map<std::string, std::function<void(Role&, int)>> all{
-      {"nothing", [](Role&, int) {}},
-      {"layers", of_rank_1([](Role& role) { role.blocks = 2; })},
-      {"width", of_rank_1([](Role& role) { role.width = 32; })},
-      {"ops", of_rank_1([](Role& role) { role.doubled = true; })},
-      {"identity", of_rank_1([](Role& role) { role.identity = "odd"; })},
-      {"source", of_rank_1([](Role& role) { role.data = "twos"; })},
-      {"validation", of_rank_1([](Role& role) { role.validates = true; })},
-      {"return", of_rank_1([](Role& role) { role.trains = false; })},
-      {"refusal", of_rank_1([](Role& role) {
-         role.before = [](Context&) { throw ConfigurationError("rank 1 does not like it"); };
+  static const std::map<std::string, std::function<void(Conduct&, int)>> all{
+      {"nothing", [](Conduct&, int) {}},
+      {"layers", of_rank_1([](Conduct& conduct) { conduct.blocks = 2; })},
+      {"width", of_rank_1([](Conduct& conduct) { conduct.width = 32; })},
+      {"ops", of_rank_1([](Conduct& conduct) { conduct.doubled = true; })},
+      {"identity", of_rank_1([](Conduct& conduct) { conduct.identity = "odd"; })},
+      {"source", of_rank_1([](Conduct& conduct) { conduct.data = "twos"; })},
+      {"validation", of_rank_1([](Conduct& conduct) { conduct.validates = true; })},
+      {"return", of_rank_1([](Conduct& conduct) { conduct.trains = false; })},
+      {"refusal", of_rank_1([](Conduct& conduct) {
+         conduct.before = [](Context&) { throw ConfigurationError("rank 1 does not like it"); };
        })},
       {"barrier",
-       [](Role& role, int rank) {
-         if (rank != 1) role.after = barrier;
+       [](Conduct& conduct, int rank) {
+         if (rank != 1) conduct.after = barrier;
        }},
       {"allocation",
-       [](Role& role, int rank) {
-         role.trains = false;
-         if (rank != 1) role.after = [](Context& context) { context.mesh().allocate(4096); };
+       [](Conduct& conduct, int rank) {
+         conduct.trains = false;
+         if (rank != 1) conduct.after = [](Context& context) { context.mesh().allocate(4096); };
        }},
       {"slow",
-       [](Role& role, int rank) {
+       [](Conduct& conduct, int rank) {
          if (rank == 0)
-           role.after = [](Context&) { std::this_thread::sleep_for(std::chrono::seconds(3)); };
+           conduct.after = [](Context&) { std::this_thread::sleep_for(std::chrono::seconds(3)); };
        }},
   };
   return all;
@@ -108,14 +109,14 @@ int main(int argc, char** argv) {
     command.text("--uneven", uneven, "CASE", "what rank 1 does");
   };
   return run(argc, argv, application, [&](Context& context) {
-    Role role;
-    cases().at(uneven)(role, context.mesh().rank());
-    role.before(context);
-    if (role.trains) {
-      Ones train(role.data), validation("validation");
-      Trainer trainer(context, model_of(role, context.options().micro_batch_size));
-      trainer.fit(train, role.validates ? &validation : nullptr);
+    Conduct conduct;
+    cases().at(uneven)(conduct, context.mesh().rank());
+    conduct.before(context);
+    if (conduct.trains) {
+      Ones train(conduct.data), validation("validation");
+      Trainer trainer(context, model_of(conduct, context.options().micro_batch_size));
+      trainer.fit(train, conduct.validates ? &validation : nullptr);
     }
-    role.after(context);
+    conduct.after(context);
   });
 }

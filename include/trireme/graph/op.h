@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "trireme/comm/communicator.h"
+#include "trireme/core/mesh_shape.h"
 #include "trireme/core/random.h"
 #include "trireme/core/tensor.h"
 #include "trireme/graph/op_traits.h"

@@ -23,7 +23,7 @@ void print_counts(const GptOptions& gpt, Context& context) {
   };
   const PlannedModel model = plan_training(trace, target);
   const StageProgram program =
-      make_program(spec.schedule, target.pipeline(), target.coordinate(Axis::pipeline));
+      make_program(spec.schedule, target.pipeline(), target.coordinate(Role::stage));
   const FlatLayout flat(*model.graph, model.cut, model.pointers(), flat_options(spec, target.rank));
   const Json counts = profile_json(StepTable(model, program, flat, context), context);
   require(std::puts(to_text(counts).c_str()) >= 0, "the counts cannot be written");

@@ -61,8 +61,7 @@ void expect_exact(const MeshShape& shape, bool bf16) {
   for (int rank = 0; rank < shape.size(); ++rank) {
     const PlannedTraining plan(llama(), spec, rank, numbers);
     planned.push_back(plan.memory_need().arena());
-    if (plan.coordinate(Axis::data) == 0 && plan.coordinate(Axis::tensor) == 0)
-      described += plan.describe() + '\n';
+    if (plan.coordinate(Role::layers) == 0) described += plan.describe() + '\n';
   }
   const auto gpu = open_cuda(gpu_of_rank());
   const auto host = mpi_session().make_mesh(shape);

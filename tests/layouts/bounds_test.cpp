@@ -8,7 +8,7 @@
 #include "runtime/layouts/search/search.h"
 #include "tests/layouts/task.h"
 
-namespace trireme::cost {
+namespace trireme::layouts {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -24,17 +24,17 @@ void expect_bounds(const Words& words, const GpuGroup& group, std::size_t most,
                    const LayoutPins& pins = {}) {
   const auto task = task_of(words);
   Estimator estimator(*task, group.profile, group.network);
-  LayoutPlanner whole(transformer_models(task->model()), group.profile.device);
+  cost::LayoutPlanner whole(cost::transformer_models(task->model()), group.profile.device);
   const double flops = whole.flops_per_sample(task->options().compute());
   const std::vector<Layout> all = list_layouts(*task, {group.gpus(), group.per_node}, pins).legal;
   ASSERT_FALSE(all.empty());
   for (const Layout& layout : some_of(all, most)) {
     // One rank of each stage takes as long as all, and needs no more: what bounds it bounds all.
-    const Candidate candidate = task->candidate(layout);
-    const PlannedLayout planned = whole.plan(candidate, LayoutPlanner::Ranks::one);
-    const double seconds = step_time(planned, group.profile, group.network).total;
-    const Index bytes = device_bytes(planned, group.profile);
-    EXPECT_LE(least_step_time(candidate, flops, group.profile), seconds) << describe(layout);
+    const cost::Candidate candidate = task->candidate(layout);
+    const cost::PlannedLayout planned = whole.plan(candidate, cost::LayoutPlanner::Ranks::one);
+    const double seconds = cost::step_time(planned, group.profile, group.network).total;
+    const Index bytes = cost::device_bytes(planned, group.profile);
+    EXPECT_LE(cost::least_step_time(candidate, flops, group.profile), seconds) << describe(layout);
     const TrainingSpec& spec = candidate.spec;
     const Estimator::Least least = estimator.least(layout, spec, group.network);
     EXPECT_LE(least.seconds, seconds) << describe(layout);
@@ -97,11 +97,12 @@ struct Best {
 /// All, in order of their exact times, for which one rank of each stage is planned.
 std::vector<Best> all_by_time(const TrainingTask& task, const GpuGroup& group,
                               const LayoutPins& pins) {
-  LayoutPlanner planner(transformer_models(task.model()), group.profile.device);
+  cost::LayoutPlanner planner(cost::transformer_models(task.model()), group.profile.device);
   std::vector<Best> all;
   for (const Layout& layout : list_layouts(task, {group.gpus(), group.per_node}, pins).legal) {
-    const PlannedLayout planned = planner.plan(task.candidate(layout), LayoutPlanner::Ranks::one);
-    all.push_back({step_time(planned, group.profile, group.network).total, layout});
+    const cost::PlannedLayout planned =
+        planner.plan(task.candidate(layout), cost::LayoutPlanner::Ranks::one);
+    all.push_back({cost::step_time(planned, group.profile, group.network).total, layout});
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const Best& a, const Best& b) { return a.seconds < b.seconds; });
@@ -175,4 +176,4 @@ TEST(Search, WithBoundsFindsWhatFitsLittleMemory) {
 }
 
 }  // namespace
-}  // namespace trireme::cost
+}  // namespace trireme::layouts

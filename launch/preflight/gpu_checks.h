@@ -27,9 +27,9 @@ std::string model_of(const Device& gpu);
 
 // One GPU under load, in a process of its own: rates, memory, and bits to compare with other GPUs.
 
-/// Of the products, so that all GPUs compute the same; for f32 and bf16.
+/// Sizes of the products, so that all GPUs compute the same; one each for f32 and bf16.
 using ProductSizes = std::array<Index, 2>;
-/// Collective. The largest that no GPU takes long for.
+/// Returns the largest sizes that no GPU takes long for. Collective.
 ProductSizes agree_on_sizes(const Host& host, Stream& gpu);
 
 /// `checks.steady_s` is shared by the two types. Never throws: what fails is a fault.

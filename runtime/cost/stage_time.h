@@ -11,7 +11,7 @@ namespace trireme::cost {
 
 /// A group along one axis, or along the only axis of a role.
 Group group_of(const MeshShape& mesh, MeshShape::Along along);
-/// The same within a pipeline rank; not for Role::stage.
+/// Returns the group within a pipeline rank; not for Role::stage.
 Group group_of(const MeshShape& mesh, Role role, int pipeline_rank);
 
 /// Seconds of a message from each rank of pipeline rank `from` to the one of `to` in its pipeline:

@@ -31,7 +31,7 @@ DeviceChoice choose_device(const Options& options, const Host& host, const std::
 
 // The environment in which CUDA and NCCL start: they take some choices from it alone.
 
-/// Of rank `rank` of `ranks`. Before CUDA is first called; what is set already stays.
+/// Sets the environment of rank `rank` of `ranks` before CUDA is first called; what is set stays.
 void set_gpu_environment(const Options& options, int rank, int ranks);
 
 }  // namespace trireme::job

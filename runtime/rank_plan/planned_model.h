@@ -24,10 +24,10 @@ struct PlanTarget {
   const TrainingSpec& spec;
   int rank;
   const DeviceTraits& device;
-  PlanCache* cache = nullptr;  // of what is planned already; null: all is made
+  PlanCache* cache = nullptr;  // holds what is planned already; null: all is made
 
   int coordinate(Role role) const { return spec.mesh.coordinate(rank, role); }
-  /// Of this rank's pipeline.
+  /// Returns the shape of this rank's pipeline.
   PipelineShape pipeline() const { return spec.pipeline(coordinate(Role::batch)); }
 };
 
@@ -38,7 +38,7 @@ struct PlannedModel {
   Values results;                    // the result, and behind it the metrics
   std::vector<std::string> metrics;  // their names
   StageCut cut;
-  std::optional<PlanBasis> basis;  // of these, once the model is cut
+  std::optional<PlanBasis> basis;  // made from these once the model is cut
   std::vector<int> kinds;          // per stage: stage_kinds(), where a PlanCache plans by them
   /// Chunk c of this rank is PipelineShape::virtual_stage(pipeline rank, c).
   std::vector<Plan> chunks;
@@ -61,8 +61,8 @@ PlannedModel plan_training(const Forward& trace, const PlanTarget& target,
 /// that every parameter is held where it is needed. Its result is on the last stage.
 PlannedModel plan_forward(const Forward& trace, const PlanTarget& target,
                           const PlannedModel& training, PlannedModel::Pass pass);
-/// The same with the metrics that it registers. An empty `trace`: of the graph of `training`
-/// itself, which is not traced again.
+/// Plans the model with the metrics that it registers. An empty `trace`: that of the graph of
+/// `training` itself, which is not traced again.
 PlannedModel plan_evaluation(const Forward& trace, const PlanTarget& target,
                              const PlannedModel& training);
 

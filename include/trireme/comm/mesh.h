@@ -43,7 +43,7 @@ class Mesh {
 
  private:
   std::map<Role, std::unique_ptr<Communicator>>
-      groups_;  // of roles that span several axes, or none
+      groups_;  // one per role that spans several axes, or none
 };
 
 /// Ranks as threads of this process, for tests: calls f(mesh) on each and rethrows the first error

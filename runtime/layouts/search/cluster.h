@@ -18,7 +18,7 @@ struct GpuGroup {
   int nodes = 1, per_node = 1;
   cost::Profile profile;  // with the memory and the link of this group
   cost::Network network;
-  double price = 0;  // of a GPU for an hour; 0: unknown
+  double price = 0;  // price of a GPU for an hour; 0: unknown
 
   int gpus() const { return nodes * per_node; }
   /// What messages call one of them: a CPU is shared by ranks.
@@ -29,9 +29,9 @@ struct Cluster {
   std::vector<GpuGroup> groups;  // at least one
 
   int gpus() const;
-  /// Of all GPUs for an hour; 0: one price is unknown.
+  /// Returns the price of all GPUs for an hour; 0: one price is unknown.
   double price() const;
-  /// Of all GPUs at their limits; 0: that of one type is unknown.
+  /// Returns the power of all GPUs at their limits; 0: that of one type is unknown.
   double watts() const;
   /// "64 H100-SXM of 79.1 GiB, 8 nodes, 400 Gb/s a GPU".
   std::string describe() const;

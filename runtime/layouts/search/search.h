@@ -85,7 +85,7 @@ struct Evaluated {
   Layout layout;
   cost::PlannedLayout plan;  // without its stages
   cost::StepTime time;
-  Index bytes = 0;  // of the tightest device that is planned, with context and communicators
+  Index bytes = 0;  // need of the tightest device that is planned, with context and communicators
 };
 
 /// How far a layout came. The names are the codes of --json.
@@ -102,8 +102,8 @@ const char* name(Verdict verdict);
 struct Considered {
   Layout layout;
   Verdict verdict = Verdict::slower;
-  double least_seconds = 0;  // of a step
-  Index least_bytes = 0;     // of the tightest rank; 0: not known
+  double least_seconds = 0;  // bound for a step
+  Index least_bytes = 0;     // bound for the tightest rank; 0: not known
   int evaluated = -1;        // index in SearchResult::evaluated
   std::string problem = {};  // why it is impossible
 };
@@ -112,7 +112,7 @@ struct SearchResult {
   std::vector<Considered> considered;  // all legal layouts
   std::vector<IllegalLayout> illegal;
   std::vector<Evaluated> evaluated;  // all that were planned exactly
-  std::vector<std::size_t> best;     // of these, that fit, fastest first
+  std::vector<std::size_t> best;     // indices of those that fit, fastest first
   Index limit = 0;                   // bytes of a device that may be used
 
   int count(Verdict verdict) const;
@@ -123,7 +123,7 @@ struct SearchAim {
   int best = 4;          // so many layouts
   double margin = 0.02;  // share of each device's memory that stays free
   LayoutPins pins = {};
-  bool all_ranks = true;  // of the best: whether each fits. False: one of each stage
+  bool all_ranks = true;  // check that every rank of the best fits; false: one per stage
 };
 
 /// Keeps plans and estimates from one search to the next.
@@ -139,8 +139,8 @@ class Searcher {
   /// The exact plan of all ranks of one layout, and its time. Throws: Error when the model cannot
   /// be cut so.
   Evaluated evaluate(const Layout& layout, const GpuGroup& group);
-  /// Of the layouts that match the pins the one with the least bound, of those that may fit if
-  /// there are some; nothing: none is legal, and `why` says why.
+  /// Returns the layout with the least bound among those that match the pins, and that may fit if
+  /// some may; nothing: none is legal, and `why` says why.
   std::optional<Evaluated> explain(const GpuGroup& group, const LayoutPins& pins, Index limit,
                                    std::string& why);
 

@@ -25,7 +25,7 @@ namespace trireme::layouts {
 /// One kind of pipelines of a plan.
 struct KindFacts {
   cost::StepTime time;
-  std::vector<Index> bytes;  // of each stage: its tightest rank, with context and communicators
+  std::vector<Index> bytes;  // one per stage: its tightest rank, with context and communicators
   std::vector<Index> limits;
   Updaters updates;  // how much of the optimizer one of them may have, and its time for all
 
@@ -37,7 +37,7 @@ struct KindFacts {
 
 struct ExactPlan {
   UnequalPlan plan;
-  UnequalParts parts;            // of the command line
+  UnequalParts parts;            // parts for the command line
   std::vector<KindFacts> kinds;  // in the order of the plan's
   /// Seconds of a step: the slowest kind until all micro-batches are done, and the longest rest of
   /// any.
@@ -77,7 +77,7 @@ class ExactPlanner {
 /// A plan that fits: of several types, or the best layout of one group alone.
 struct Choice {
   unsigned groups = 0;  // bit i: group i of the cluster is used
-  double seconds = 0;   // of a step
+  double seconds = 0;   // time of a step
   std::optional<ExactPlan> plan;
   std::optional<Evaluated> alone;
   std::string not_launched;  // why it cannot be launched yet; empty: it can
@@ -93,7 +93,7 @@ struct UnequalResult {
   int considered = 0, planned = 0, refused = 0;  // plans; `refused`: by their exact plans
 };
 
-/// Of a cluster with 2 to most_groups groups. Throws: Error when the model cannot be planned.
+/// Searches a cluster with 2 to most_groups groups. Throws: Error when the model cannot be planned.
 UnequalResult search_unequal(const TrainingTask& task, const Cluster& cluster,
                              const SearchAim& aim);
 

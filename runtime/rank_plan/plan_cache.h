@@ -18,7 +18,7 @@
 
 namespace trireme {
 
-/// For one TrainingSpec::own_schedule.
+/// Caches programs for one TrainingSpec::own_schedule.
 class ProgramCache {
  public:
   using Programs = std::shared_ptr<const std::vector<StageProgram>>;
@@ -35,8 +35,8 @@ class ProgramCache {
   std::map<ShapeKey, Programs> forward_;
 };
 
-/// For one Model and its micro-batch, one type of device, and one TrainingSpec::own_schedule,
-/// frozen and trains.
+/// Caches plans for one Model and its micro-batch, one type of device, and one
+/// TrainingSpec::own_schedule, frozen and trains.
 class PlanCache {
  public:
   using Programs = ProgramCache::Programs;

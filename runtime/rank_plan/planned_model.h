@@ -69,7 +69,7 @@ PlannedModel plan_evaluation(const Forward& trace, const PlanTarget& target,
 /// Throws: Error when TrainingSpec::optimizer_shares do not fit the mesh or the update.
 void check_optimizer_shares(const TrainingSpec& spec);
 
-/// How the parameters of such plans lie in memory. Throws: as check_optimizer_shares().
+/// Returns how the parameters of such plans lie in memory. Throws: as check_optimizer_shares().
 FlatOptions flat_options(const TrainingSpec& spec, int rank);
 
 /// The largest instances of the plans of a rank, one per line, for messages about memory.

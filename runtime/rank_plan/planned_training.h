@@ -59,7 +59,7 @@ std::shared_ptr<const StageProgram> forward_program(const PlanTarget& target,
 /// row i of the global batch; data ranks take consecutive rows, as many as their share says,
 /// micro-batch after micro-batch, whatever the layout.
 struct PlannedInputs {
-  /// For the inputs that any chunk of `model` loads. A source fills the inputs of its graph.
+  /// Plans the inputs that any chunk of `model` loads. A source fills the inputs of its graph.
   PlannedInputs(const PlannedModel& model, const PlanTarget& target)
       : PlannedInputs(model, target, *model.graph) {}
   /// A source fills the inputs of the graph `source`, of which `model` takes some, by name. Throws:
@@ -135,8 +135,8 @@ struct MemoryNeed {
 
   /// All of it starts at multiples of this.
   static Index aligned(Index bytes);
-  /// On the device, as one: parameters, gradients, state of the optimizer, activations, constants,
-  /// checks.
+  /// Returns the bytes on the device, as one: parameters, gradients, state of the optimizer,
+  /// activations, constants, checks.
   Index arena() const;
   Index device() const { return arena() + products; }
   /// What libraries (oneDNN, MPI) take while training, beyond what they have when memory is looked
@@ -174,7 +174,7 @@ struct PlannedTraining {
   /// All that run: the first is training where there is any (TrainingSpec::trains), otherwise
   /// evaluation.
   std::vector<const PlannedPass*> passes() const;
-  /// Without what checkpoints need.
+  /// Returns the memory without what checkpoints need.
   MemoryNeed memory_need() const;
   /// The tables of --dump-plan.
   std::string describe() const;

@@ -33,8 +33,8 @@ struct StageCut {
 StageCut cut_stages(const Graph& graph, const Values& results, int stages,
                     const std::vector<double>& speeds = {});
 
-/// How it deals blocks of such costs, in order: the stage of each. `speeds`: of each stage; no more
-/// than there are blocks.
+/// Deals blocks of such costs in order and returns the stage of each. `speeds`: one per stage; no
+/// more than there are blocks.
 std::vector<int> deal_blocks(const std::vector<double>& cost, const std::vector<double>& speeds);
 
 /// Per node. Nodes outside of blocks belong to the block before them, those before the first block

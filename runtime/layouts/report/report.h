@@ -14,7 +14,7 @@ namespace trireme::layouts {
 
 /// What is planned, on what, and how well its times are known. `tried`: layouts have run.
 std::string heading(const TrainingTask& task, const Question& question, bool tried = false);
-/// How well times on the cluster are known, for people. `tried`: layouts have run.
+/// Describes how well times on the cluster are known. `tried`: layouts have run.
 std::string describe_grade(const Cluster& cluster, bool tried = false);
 /// What the figures of the chosen layout mean, and what is not known of them.
 std::string notes(const TrainingTask& task, const Cluster& cluster, const Figures& figures);
@@ -22,8 +22,8 @@ std::string notes(const TrainingTask& task, const Cluster& cluster, const Figure
 std::string why_not_run(const Cluster& cluster);
 /// What a job needs that the command line lacks, as a comment in the shell; "" where it has all.
 std::string comment_of_command(const TrainingTask& task, const Question& question);
-/// Where layouts fit: the table, and what follows from it. Else what is least needed, and what
-/// would fit. With Question::explain one layout beside the chosen one.
+/// Returns, where layouts fit, the table and what follows from it; else what is least needed, and
+/// what would fit. With Question::explain one layout beside the chosen one.
 std::string report(const TrainingTask& task, const Question& question, const Answer& answer);
 
 /// Returns only the heading and the table; layouts fit.

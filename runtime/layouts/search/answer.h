@@ -35,13 +35,13 @@ struct SmallestFit {
   Evaluated layout;
 };
 
-/// At most `most`, each of another tp and pp, nearest first: those that would be fastest, did they
-/// fit, and then those that fit and are slower.
+/// Returns at most `most`, each of another tp and pp, nearest first: those that would be fastest,
+/// did they fit, and then those that fit and are slower.
 std::vector<NearRefusal> nearest_refusals(Searcher& searcher, const GpuGroup& group,
                                           const SearchResult& result, int most = 3);
 std::vector<Lever> find_levers(Searcher& searcher, const GpuGroup& group, const SearchAim& aim,
                                const SearchResult& result);
-/// Nothing: none of up to 32 times as many nodes, and of at most 256 more.
+/// Returns nothing where up to 32 times as many nodes, and at most 256 more, do not suffice.
 std::optional<SmallestFit> find_smallest_fit(Searcher& searcher, const GpuGroup& group,
                                              const SearchAim& aim);
 /// The considered layout that needs least memory, planned exactly; nothing: none can be planned.

@@ -85,7 +85,7 @@ struct LeastStage {
   double scratch = 0;
   PieceParameters parameters;
 
-  /// So many pieces more have these parameters.
+  /// Adds the parameters of so many pieces more.
   void add(const PieceParameters& more, double times);
 };
 

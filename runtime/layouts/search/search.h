@@ -58,7 +58,7 @@ class Estimator {
   std::vector<LeastStage> stages(const Layout& layout, const PipelineShape& shape);
   Index bytes(const Layout& layout, const TrainingSpec& spec,
               const std::vector<LeastStage>& stages);
-  /// How many blocks each virtual stage has, by the runtime's own cut.
+  /// Returns how many blocks each virtual stage has, by the runtime's own cut.
   const std::vector<int>& blocks(int stages, const Pieces& pieces);
   /// Slots of each chunk of a pipeline rank.
   const std::vector<int>& slots(const Layout& layout, const PipelineShape& shape, int stage);
@@ -76,7 +76,7 @@ class Estimator {
   std::map<std::tuple<ScheduleKind, int, int, Index, int>, std::vector<int>> slots_;
   std::shared_ptr<ProgramCache> programs_;
   std::map<int, double> elements_;  // by tensor size
-  /// By layout, and the rate of ports between nodes.
+  /// The keys are a layout, and the rate of ports between nodes.
   std::map<std::pair<Layout, double>, Known> known_;
 };
 

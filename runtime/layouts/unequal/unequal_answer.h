@@ -40,8 +40,8 @@ struct HostRun {
   int group = 0, node = 0;  // counted from 0
   int ranks = 0;
 };
-/// In the order of ranks: stages, in them pipelines, in them tensor ranks. Each rank is on a node
-/// of its type, which are filled one after the other. Of plans that can be launched.
+/// Returns the hosts of a plan that can be launched, in the order of ranks: stages, in them
+/// pipelines, in them tensor ranks. Nodes are of a rank's type and filled one after the other.
 std::vector<HostRun> host_runs(const Cluster& cluster, const UnequalPlan& plan);
 
 /// Whether a node's ranks do not follow each other: the host file then has a line for each rank.

@@ -29,7 +29,7 @@ struct KindFacts {
   std::vector<Index> limits;
   Updaters updates;  // how much of the optimizer one of them may have, and its time for all
 
-  /// Until all micro-batches are done; then sums of gradients that nothing hides, and the update.
+  /// Returns the seconds before rest(): gradient sums that nothing hides, and the update.
   double busy() const { return time.total - rest(); }
   double rest() const { return time.data_traffic + time.contention + time.optimizer; }
   bool fits() const;

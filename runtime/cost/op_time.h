@@ -1,4 +1,6 @@
 // The time of one step of a plan on a device.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include "runtime/cost/network.h"

@@ -1,5 +1,7 @@
 // Sums of gradients beside backward, as GradientReducer runs them: a second queue that starts each
 // bucket when its last gradient is ready. And the update that follows, which gathers beside itself.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <vector>

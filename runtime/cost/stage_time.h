@@ -1,4 +1,6 @@
 // The time of the calls of one stage's chunks, from the lists of steps of their plans.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,6 @@
 // Factors between the units that people read and those of the planner.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 namespace trireme::cost {

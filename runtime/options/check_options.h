@@ -1,4 +1,7 @@
-// Parts of check_options (options/options.h), and their queries to the file system.
+// Parts of check_options (options/options.h), their queries to the file system, and which options
+// have no effect.
+//
+// Not installed; modules above may include it.
 #pragma once
 
 #include <string>
@@ -26,10 +29,8 @@ void check_outputs_differ(const CommandLine& command, Problems& problems);
 
 namespace trireme {
 
-// Options that are legal but have no effect in the layout of this job.
-
-/// "--sequence-parallel (tensor parallel size 1), ...": the given options without effect on `ranks`
-/// ranks; "" when there are none.
+/// Returns the options that are legal but have no effect on so many ranks, such as
+/// "--sequence-parallel (tensor parallel size 1), ..."; "" where there are none.
 std::string idle_options(const CommandLine& command, const Options& options, Index ranks);
 
 }  // namespace trireme

@@ -12,7 +12,6 @@
 
 using namespace trireme;
 using namespace trireme::cost;
-using namespace trireme::layouts;
 
 namespace {
 

@@ -23,7 +23,7 @@
 #include "runtime/cost/reductions.h"
 #include "runtime/cost/step_time.h"
 
-namespace trireme::planner {
+namespace trireme::cost {
 namespace {
 
 using Json = nlohmann::json;
@@ -332,11 +332,11 @@ void answer() {
 }
 
 }  // namespace
-}  // namespace trireme::planner
+}  // namespace trireme::cost
 
 int main() {
   try {
-    trireme::layouts::answer();
+    trireme::cost::answer();
     return 0;
   } catch (const std::exception& error) {
     std::cerr << "published_layouts: " << error.what() << "\n";

@@ -13,7 +13,6 @@
 
 using namespace trireme;
 using namespace trireme::cost;
-using namespace trireme::layouts;
 using namespace trireme::virtual_clock;
 
 namespace {

@@ -48,7 +48,7 @@ struct TierNeed {
   Index saving = 0;     // for saves, while the rank runs
   Index snapshots = 0;  // in shared memory, for what outlives the job
 };
-/// Of all tiers.
+/// Returns what all tiers need together.
 TierNeed tiers_need(const Context& context, const FlatLayout& flat,
                     const OptimizerOptions& optimizer);
 

@@ -26,7 +26,7 @@ class InputBatch final : public MicroBatchSource {
   /// rank. Throws: Error when the source returns an impossible count, or values that are not
   /// finite.
   Index load(DataSource& source, Index first) { return load(source, first, no_end); }
-  /// The same of a stream that ends before sample `end`: its last sample fills the rest.
+  /// Loads from a stream that ends before sample `end`: its last sample fills the rest.
   Index load(DataSource& source, Index first, Index end);
   /// What a stream leaves out: borrowed.
   void skip(const data::SkippedSamples& skipped) { skipped_ = &skipped; }
@@ -41,7 +41,7 @@ class InputBatch final : public MicroBatchSource {
   Index first_sample(Index micro_batch) const {
     return plan_.first_row + micro_batch * plan_.micro_batch_size;
   }
-  /// Of what a source has written: no more than the rows, and finite.
+  /// Checks that a source has written no more than the rows, and finite values.
   void check_rows(Index sample) const;
   /// The row of input `k` from where a source has written it.
   void take_row(std::size_t k, void* to) const;

@@ -37,7 +37,7 @@ class Pass {
        const Context& context, const Settings& settings);
 
   const PlannedModel& model() const { return plan_.model(); }
-  /// As Executor::prepare, for all chunks.
+  /// Calls Executor::prepare for all chunks.
   void prepare(Preparation& preparation, const std::function<void()>& after_each);
   Index preparations() const;
   /// Collective over pipeline and tensor axis; see PipelineExecutor.

@@ -21,7 +21,7 @@ namespace trireme::testing {
 
 namespace fs = std::filesystem;
 
-/// As the votes of the trainer: the farthest tier comes first.
+/// Settles the tiers in the order of the trainer: the farthest one comes first.
 inline double end_step(CheckpointRank& rank) {
   const std::vector<checkpoint::Tier*>& tiers = rank.checkpointer.tiers();
   std::vector<double> sums;

@@ -160,7 +160,7 @@ TEST(Goodput, CountsTheTimeUntilAHangIsSeenOnceAndOfTheHang) {
   EXPECT_THAT(to_text(to_json(found, {})), HasSubstr("\"stall_s\":30.0"));
 }
 
-TEST(Goodput, HasALineOfEachAttemptWithWhatToDo) {
+TEST(Goodput, HasALineOfEachAttemptWithItsRemedy) {
   History history = two_attempts();
   history.attempts[0].ended->at = 1795867200;
   history.attempts[0].ended->error = "signal 9 (SIGKILL) ended rank 2";

@@ -22,7 +22,7 @@ class Pace {
   void durable(Index number, double now);
 
   double mean_step_s() const { return steps_ > 0 ? sum_s_ / static_cast<double>(steps_) : 0; }
-  /// Of the last 20; 0: none.
+  /// Returns the longest of the last 20 steps; 0: none was done.
   double longest_step_s() const;
   /// The longest one; 0: none was seen.
   double save_s() const { return save_s_; }

@@ -19,12 +19,12 @@ struct Growth {
 /// Whether it gains more than three times what it costs.
 bool is_worth_a_restart(const Growth& growth);
 
-/// One reason, of one attempt.
+/// One reason to end one attempt.
 class Intervention {
  public:
   virtual ~Intervention() = default;
-  /// Interval where that is due, while the attempt does steps. Returns what the job is to be asked
-  /// to do; nothing where it is to go on.
+  /// Called once an interval while the attempt does steps. Returns what to ask of the job; nothing
+  /// where the job continues.
   virtual std::optional<Move> consider(const AttemptWatch& attempt) = 0;
 };
 

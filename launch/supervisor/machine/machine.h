@@ -23,7 +23,7 @@ namespace trireme::supervisor {
 
 /// Every process of a run has it in its environment; its value is unlike that of any other run.
 inline const std::string run_variable = "TRIREME_RUN_KEY";
-/// As every process of a command of --on-event or --on-quarantine has; none of them is ended.
+/// Every process of a command of --on-event or --on-quarantine has it; none of them is ended.
 inline const std::string event_variable = "TRIREME_EVENT_KEY";
 
 struct MachineOptions {
@@ -118,7 +118,7 @@ class Machine : public Launcher {
   int signals_ = -1;        // signalfd
   std::set<pid_t> family_;  // programs that this process has started and that have not ended
 
-  // Of the attempt.
+  // The attempt.
   Index attempt_ = 0, began_ = 0, ranks_ = 0;
   std::vector<Host> hosts_;
   std::unique_ptr<Child> mpirun_;

@@ -15,7 +15,7 @@
 
 namespace trireme::supervisor {
 
-/// Of an attempt: the last verdict, and the stacks of ranks that hold it up.
+/// Holds the last verdict on an attempt, and the stacks of ranks that hold it up.
 inline constexpr const char* verdict_file = "verdict.json";
 
 class RankWatch {
@@ -44,7 +44,7 @@ class RankWatch {
   double gpus_per_rank();
   /// Ranks and nodes that are slower than others, a line each.
   std::vector<std::string> slow() const;
-  /// Of `hosts`, with ranks that are slower than others.
+  /// Returns those of `hosts` that have ranks slower than others.
   std::vector<SlowHost> slow_hosts() const;
 
  private:

@@ -38,7 +38,7 @@ std::optional<std::string> supervisor_of(const Paths& paths);
 
 /// The ledger of a run; empty where there is none. Throws: Error where a newer trireme wrote it.
 History read_history(const Paths& paths);
-/// The same. Throws: Error when no supervisor ever had the run.
+/// Reads it too. Throws: Error when no supervisor ever had the run.
 History history_of(const Paths& paths);
 /// Throws: Error when the directory is not that of a run, or of another program than `job`.
 void check_run(const Job& job, const History& history);
@@ -47,7 +47,7 @@ void check_run(const Job& job, const History& history);
 /// what is wrong with either, or with the working directory.
 void make_run_directory(const Job& job, Problems& problems);
 
-/// As the job has written it (store/tiers/time_line.h).
+/// Returns what the job has written of its start (store/tiers/time_line.h).
 Started started_from(const Paths& paths, Index attempt);
 /// Committed steps whose manifest and file sizes hold, newest first; `most` of them, and none newer
 /// than `newest`.

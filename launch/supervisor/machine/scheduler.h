@@ -55,7 +55,7 @@ std::vector<std::string> expand_nodelist(const std::string& list);
 /// Whether the batch script of a Slurm job asks to keep the job when a node is lost. Slurm shows
 /// that nowhere else.
 bool asks_for_no_kill(const std::string& batch_script);
-/// As above for the job of this process: SBATCH_NO_KILL and SLURM_NO_KILL count as well.
+/// Asks that for the job of this process: SBATCH_NO_KILL and SLURM_NO_KILL count as well.
 bool job_has_no_kill(const Environment& environment);
 
 // Which hosts do not answer: mpirun does not name a host on which it could start nothing.

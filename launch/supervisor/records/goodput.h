@@ -33,7 +33,7 @@ struct RecoveredSteps {
   Index lost_steps = 0;  // that its end has cost: from where the next attempt has started
   double seconds = 0;    // of AttemptEnded::lost_s that were not lost
 };
-/// Of an attempt that has ended.
+/// Counts those of an attempt that has ended.
 RecoveredSteps recovered_steps(const History& history, std::size_t attempt);
 
 /// The steps of one attempt. Constant memory as long as steps become durable.
@@ -84,13 +84,13 @@ struct Goodput {
   Index chosen_in = 0;
   std::map<std::string, double> layouts;  // wall_s of attempts whose layout is known
   double ratio() const { return wall_s > 0 ? useful_s / wall_s : 0; }
-  /// Of the time in which there were hosts enough: the effective training time ratio.
+  /// Leaves out the time in which hosts were missing: the effective training time ratio.
   double ratio_with_hosts() const;
 };
-/// Of all attempts that have ended.
+/// Sums up all attempts that have ended.
 Goodput goodput(const History& history);
 
-/// Of an hour of one GPU, or of one node; 0: not shown. `gpu`: its name, for people.
+/// What an hour of one GPU or of one node costs; 0: not shown. `gpu`: its name, for people.
 struct Price {
   double amount = 0;
   std::string gpu;

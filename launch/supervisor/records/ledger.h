@@ -29,7 +29,7 @@ struct SupervisionBegan {
   Index format = 0;            // of the lines that follow; 0: of trireme 0.2 and before
   std::string version = {};    // of trireme
 };
-/// Of the lines that this version writes, and the newest that it reads.
+/// The format that this version writes, and the newest that it reads.
 constexpr Index ledger_format = 1;
 struct SupervisionEnded {
   Index at = 0, code = 0;
@@ -120,8 +120,8 @@ struct AttemptEnded : Verdict {
   Index saves = 0;                     // that it has made
   double save_interval = 0;            // mean number of steps between two; 0: fewer than two
   Started started = {};
-  /// Of Cause::corruption in a step done twice: the newest one before that was clean; -1: none is
-  /// known.
+  /// Where Cause::corruption was seen in a step done twice, the newest clean step before it; -1:
+  /// none is known.
   std::optional<Index> clean = {};
 };
 
@@ -181,7 +181,7 @@ struct History {
   Index ignored = 0;       // lines that are none
   std::string newer = {};  // "format 2 of trireme 0.3.0", which is not read; empty: all is
 
-  /// Of the steps that PROGRAM has made.
+  /// Returns where PROGRAM writes the metrics of its steps.
   std::string metrics_in(const std::string& run_directory) const;
   void add(const SupervisionBegan& line);
   void add(const SupervisionEnded& line);

@@ -29,8 +29,8 @@ struct DiskPace {
 
 class LocalCopies final : public CopyTier {
  public:
-  /// Of `mine`, the slots of this rank in memory, which is on `node`; `key`: of the run. Makes the
-  /// directory; where that fails there is a problem().
+  /// Copies from `mine`, the slots of this rank in memory, which is on `node`; `key`: of the run.
+  /// Makes the directory; where that fails there is a problem().
   LocalCopies(const Context& context, const std::string& key, const store::Slots& mine,
               const std::string& node);
   /// Gives up what is being written.

@@ -63,7 +63,7 @@ class MemoryTier final : public SnapshotTier {
   /// Whether other places have these pieces, which are of no use in the nearest one; then fetch()
   /// takes them there, and leaves alone what all others have read. `lost`: the same on every rank.
   bool has_other_places(const SnapshotStep& step, const LostPieces& lost);
-  /// Of a step that is loaded: "memory", or "local" if a piece came from a disk.
+  /// Names where a loaded step came from: "memory", or "local" if a piece came from a disk.
   const char* tier_of(const SnapshotStep& step) const;
   /// Fills parameters and state as far as this rank reads them. Throws: Error when a block is
   /// damaged; the content is then undefined.

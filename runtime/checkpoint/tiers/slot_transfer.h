@@ -70,7 +70,7 @@ class SlotTransfer {
   void start(std::vector<SlotEnd> sends, std::vector<SlotEnd> receives, Stream& stream);
   /// Advances it, at the pace that training allows; returns whether it is done. Never blocks.
   bool poll(Stream& stream) { return advance(stream, false); }
-  /// As fast as it can. `page` shows that this rank is alive, and that pieces arrive.
+  /// Finishes it as fast as it can. `page` shows that this rank is alive, and that pieces arrive.
   void wait(Stream& stream, observe::StatusPage& page);
   /// With their headers.
   const std::vector<SlotEnd>& received() const { return receives_; }

@@ -18,8 +18,8 @@ struct KeptLayout {
   std::string problem;       // why these ranks cannot keep it; empty: nothing is known yet
 };
 
-/// Of the newest step of --load (or that of --ckpt-step) whose manifest can be read. Nothing: there
-/// is none, or --finetune begins a new run.
+/// Reads it from the newest step of --load (or that of --ckpt-step) whose manifest can be read.
+/// Nothing: there is none, or --finetune begins a new run.
 std::optional<KeptLayout> layout_of_checkpoint(const CheckpointOptions& options, Index ranks);
 
 }  // namespace trireme::train

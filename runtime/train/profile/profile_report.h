@@ -35,7 +35,7 @@ struct ProfiledStep {
 /// One rank's part. Without `profiled`: counts alone.
 Json profile_json(const StepTable& table, const Context& context,
                   const ProfiledStep* profiled = nullptr);
-/// As profile_json() made it, of one stage or of several ("stages").
+/// Shows what profile_json() made, of one stage or of several ("stages").
 std::string profile_table(const Json& profile);
 
 /// --profile-ops: one rank of each pipeline stage profiles one step, and rank 0 writes them all.

@@ -86,7 +86,7 @@ class StepProfile {
     double seconds = 0;
     Index marks = 0, operations = 0;  // operations: calls that put something on the stream
   };
-  /// Of the rows of the table, after end().
+  /// Returns the times of the rows of the table, after end().
   std::vector<Times> times() const;
 
  private:

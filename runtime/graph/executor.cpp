@@ -217,7 +217,7 @@ void Executor::State::check_memory() const {
             order.size(), ' ', what, ", not ", tensors.size());
     for (std::size_t p = 0; p < order.size(); ++p) {
       const Parameter& parameter = plan.parameters[order[p]];
-      if (parameter.frozen && !of_frozen) continue;
+      if (parameter.frozen() && !of_frozen) continue;
       require(tensors[p].shape == parameter.spec.shape && tensors[p].dtype == dtype &&
                   tensors[p].packed() && tensors[p].data != nullptr,
               what, " of '", parameter.name(), "' has to be a packed ", dtype, ' ',

@@ -35,11 +35,11 @@ int Graph::constant(ConstantPtr constant) {
   return number;
 }
 
-void Graph::freeze(int id) {
+void Graph::assign(int id, ParameterGroup group) {
   const auto count = static_cast<int>(parameters_.size());
-  require(0 <= id && id < count, "parameter ", id, " cannot be frozen: the graph has ", count,
+  require(0 <= id && id < count, "parameter ", id, " has no group: the graph has ", count,
           ", counted from 0");
-  parameters_[static_cast<std::size_t>(id)].frozen = true;
+  parameters_[static_cast<std::size_t>(id)].group = std::move(group);
 }
 
 void Graph::metric(const std::string& name, Value sum) {
@@ -219,13 +219,11 @@ Value Graph::parameters(const std::vector<ParameterSpec>& specs) {
                                .placement = placement,
                                .node = -1,
                                .parameter = id});
-  const bool decay = parts.front().global.dims() > 1;
   for (std::size_t i = 0; i < parts.size(); ++i) part_of_name_[parts[i].name] = {id, i};
   parameters_.push_back({.id = id,
                          .value = value,
                          .spec = Spec(shape, compute_),
                          .placement = placement,
-                         .decay = decay,
                          .parts = std::move(parts),
                          .first_use = {}});
   return {this, value};

@@ -70,7 +70,7 @@ std::vector<std::vector<int>> find_ties(const Graph& graph, const StageCut& cut,
   std::set<std::vector<int>> ties;
   for (const Parameter& parameter : graph.parameters()) {
     const std::set<int>& stages = cut.holders[at(parameter.id)];
-    if (stages.size() < 2 || parameter.frozen) continue;
+    if (stages.size() < 2 || parameter.frozen()) continue;
     std::vector<int> ranks = holder_ranks(stages, rank_of_stage);
     if (ranks.size() > 1) ties.insert(std::move(ranks));
   }
@@ -168,9 +168,9 @@ FlatLayout::FlatLayout(const Graph& graph, const StageCut& cut,
     const int copy = holder * copies_here + (replicated ? graph.tensor_rank() : 0);
     const int copies = static_cast<int>(holders.size()) * copies_here;
     const bool is_tied = holders.size() > 1;
-    (parameter.frozen ? (is_tied ? frozen_tied : frozen) : (is_tied ? tied : own))
-        .push_back({&parameter, over_tensor[at(id)] && !parameter.frozen,
-                    is_tied && !parameter.frozen ? static_cast<int>(tie - ties_.begin()) : -1,
+    (parameter.frozen() ? (is_tied ? frozen_tied : frozen) : (is_tied ? tied : own))
+        .push_back({&parameter, over_tensor[at(id)] && !parameter.frozen(),
+                    is_tied && !parameter.frozen() ? static_cast<int>(tie - ties_.begin()) : -1,
                     copies, copy});
   }
   place(own);
@@ -214,7 +214,7 @@ void FlatLayout::place_bucket(std::vector<Item> items) {
                                              [](const Item& item) { return !item.over_tensor; });
   Bucket bucket;
   bucket.tie = items.front().tie;
-  bucket.frozen = items.front().parameter->frozen;
+  bucket.frozen = items.front().parameter->frozen();
   bucket.range.begin = count_;
   for (auto item = items.begin(); item != items.end(); ++item) {
     const Parameter& parameter = *item->parameter;
@@ -222,8 +222,8 @@ void FlatLayout::place_bucket(std::vector<Item> items) {
     if (item == partial) bucket.over_tensor.begin = range.begin;
     if (item >= partial) bucket.over_tensor.count = range.end() - bucket.over_tensor.begin;
     flat_of_id_[at(parameter.id)] = static_cast<int>(parameters_.size());
-    parameters_.push_back({parameter.id, range, static_cast<int>(buckets_.size()), parameter.decay,
-                           item->copy == 0, item->copies, item->copy});
+    parameters_.push_back({parameter.id, range, static_cast<int>(buckets_.size()), item->copy == 0,
+                           item->copies, item->copy});
     declared_.push_back(parameter);
     count_ = round_up(range.end(), alignment);
   }

@@ -56,7 +56,6 @@ struct FlatParameter {
   int id;           // in Graph::parameters()
   FlatRange range;  // starts at 64 bytes; no gaps inside
   int bucket;
-  bool decay;
   /// In its data rank, this rank's copy is the one that counts in norms and exports: tensor rank 0
   /// for replicated ones, the lowest holder for tied ones.
   bool owned;

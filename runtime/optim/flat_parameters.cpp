@@ -115,7 +115,7 @@ std::vector<Tensor> FlatParameters::gradient_tensors(const Plan& plan) const {
   std::vector<Tensor> all = tensors(plan, gradient_data_, DType::f32);
   const std::vector<int> places = positions(plan);
   for (std::size_t i = 0; i < all.size(); ++i)
-    if (declared(places[i]).frozen) all[i].data = nullptr;
+    if (declared(places[i]).frozen()) all[i].data = nullptr;
   return all;
 }
 

@@ -40,7 +40,7 @@ void check(const OptimizerOptions& o) {
   not_negative("OptimizerOptions::clip_norm", o.clip_norm);
 }
 
-/// What this rank updates: neighbours of one parameter group are one range. `first_of_bucket`: in
+/// What this rank updates: neighbours that are updated alike are one range. `first_of_bucket`: in
 /// `ranges`, and their end.
 struct Updates {
   std::vector<UpdateRange> ranges;
@@ -50,29 +50,29 @@ struct Updates {
 Updates updates_of(const FlatLayout& flat, const OptimizerOptions& options) {
   Updates updates;
   int bucket = -1;
-  bool decay = false;
   const auto begin_buckets_to = [&](int last) {
     for (; bucket < last; ++bucket)
       updates.first_of_bucket.push_back(static_cast<Index>(updates.ranges.size()));
   };
-  for (const FlatParameter& parameter : flat.parameters()) {
+  for (std::size_t i = 0; i < flat.parameters().size(); ++i) {
+    const FlatParameter& parameter = flat.parameters()[i];
+    const double decay = flat.declared(static_cast<int>(i)).decays() ? options.weight_decay : 0;
     const Bucket& in = flat.bucket_with(parameter);
     const FlatRange mine = flat.updated(in);
     const Index begin = std::max(mine.begin, parameter.range.begin);
     const Index end = std::min(mine.end(), parameter.range.end());
     if (begin >= end) continue;
-    // The few elements between two parameters are zero and stay so: neighbours of one group become
-    // one range.
-    if (bucket == parameter.bucket && decay == parameter.decay) {
+    // The few elements between two parameters are zero and stay so: neighbours that are updated
+    // alike become one range.
+    if (bucket == parameter.bucket && decay == updates.ranges.back().weight_decay) {
       updates.ranges.back().count = end - updates.ranges.back().begin;
       continue;
     }
     begin_buckets_to(parameter.bucket);
-    decay = parameter.decay;
     updates.ranges.push_back({{begin, end - begin},
                               flat.master_begin(in) + begin - mine.begin,
                               in.state_begin + begin - mine.begin,
-                              decay ? options.weight_decay : 0});
+                              decay});
   }
   begin_buckets_to(static_cast<int>(flat.buckets().size()));
   return updates;

@@ -72,7 +72,7 @@ constexpr FieldName all_names[] = {
     {"TrainingSpec::micro_batch_size", "--micro-batch-size"},
     {"TrainingSpec::global_batch_size", "--global-batch-size"},
     {"TrainingSpec::stage_speeds", "--stage-speeds"},
-    {"TrainingSpec::frozen", "--freeze"},
+    {"TrainingSpec::groups", "--freeze"},
     {"TrainingSpec::data_parallel_shares", "--data-parallel-shares"},
     {"TrainingSpec::optimizer_shares", "--optimizer-shares"},
 };

@@ -338,7 +338,8 @@ TrainingSpec training_spec(const Options& options, const MeshShape& mesh) {
   spec.own_schedule = options.own_schedule;
   spec.micro_batch_size = options.micro_batch_size;
   spec.global_batch_size = options.global_batch_size;
-  spec.frozen = options.freeze;
+  for (const std::string& part : options.freeze)
+    spec.groups.push_back({.pattern = part, .trained = false});
   spec.compute = options.compute();
   spec.optimizer = options.optimizer;
   spec.update = options.use_distributed_optimizer ? Update::sharded : Update::replicated;

@@ -36,7 +36,7 @@ class ProgramCache {
 };
 
 /// Caches plans for one Model and its micro-batch, one type of device, and one
-/// TrainingSpec::own_schedule, frozen and trains.
+/// TrainingSpec::own_schedule, groups and trains.
 class PlanCache {
  public:
   using Programs = ProgramCache::Programs;

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "runtime/core/show_bytes.h"
-#include "runtime/rank_plan/frozen.h"
+#include "runtime/rank_plan/parameter_groups.h"
 #include "runtime/rank_plan/plan_cache.h"
 
 namespace trireme {
@@ -211,7 +211,7 @@ PlannedModel plan_training(const Forward& trace, const PlanTarget& target,
                            const std::vector<Backward>& backward) {
   PlannedModel model = cut_model(Pass::train, target, [&] {
     PlannedModel cut = trace_with_metrics(trace, Pass::train, target);
-    freeze(*cut.graph, target.spec);
+    assign_groups(*cut.graph, target.spec);
     const PipelineShape shape = target.pipeline();
     cut.cut = cut_stages(*cut.graph, cut.results, shape.virtual_stages(),
                          speeds_of_stages(target.spec, shape));

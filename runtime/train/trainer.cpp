@@ -33,7 +33,7 @@
 #include "runtime/job/gemm_peak.h"
 #include "runtime/optim/gradient_reducer.h"
 #include "runtime/options/left_out_samples.h"
-#include "runtime/rank_plan/frozen.h"
+#include "runtime/rank_plan/parameter_groups.h"
 #include "runtime/rank_plan/planned_training.h"
 #include "runtime/train/layout/layout_report.h"
 #include "runtime/train/memory_check.h"

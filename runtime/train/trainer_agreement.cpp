@@ -37,7 +37,7 @@ std::string describe(const ParameterPart& part, const Parameter& parameter) {
     text += str(", sharded along dim ", part.shard.dim, part.shard.padded ? ", padded" : "");
   text += str(", ", kinds[static_cast<std::size_t>(part.init.kind)]);
   if (part.init.scale != 0) text += fmt::format(" {}", part.init.scale);
-  return text + (parameter.decay ? "" : ", no weight decay");
+  return text + (parameter.decays() ? "" : ", no weight decay");
 }
 
 std::string describe(const Graph& graph, const Node& node, int stage) {

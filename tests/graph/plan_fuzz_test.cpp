@@ -41,7 +41,7 @@ void expect_gradients(const RandomGraph& random, int stages, const RunResult& re
                       const RunResult& base) {
   const StageCut cut = cut_stages(random.graph, {random.loss}, stages);
   for (std::size_t p = 0; p < base.gradients.size(); ++p) {
-    if (random.graph.parameters()[p].frozen) {
+    if (random.graph.parameters()[p].frozen()) {
       EXPECT_EQ(result.gradients[p], std::vector<float>(base.gradients[p].size(), 0.0f));
       continue;
     }
@@ -81,7 +81,8 @@ TEST(PlanFuzz, FrozenParametersGetNoGradientsAndChangeThoseOfNoOthers) {
     RandomGraph random(seed);
     const RunResult base = run(random.graph, random.loss, {});
     const auto count = static_cast<int>(base.gradients.size());
-    for (int p = static_cast<int>(seed) % 2; p < count; p += 2) random.graph.freeze(p);
+    for (int p = static_cast<int>(seed) % 2; p < count; p += 2)
+      random.graph.assign(p, {.trained = false});
     for (const RunOptions& options : configurations()) {
       if (!options.plan.share || !options.plan.pack) continue;
       SCOPED_TRACE(str("seed ", seed, ", ", describe(options)));

@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/graph/constants.h"
 #include "runtime/graph/compile/plan.h"
+#include "runtime/graph/constants.h"
 #include "tests/graph/toy_ops.h"
 #include "tests/support/message_of.h"
 
@@ -98,9 +98,9 @@ TEST(Trace, PartsLieSideBySide) {
   ASSERT_EQ(p.parts.size(), 2u);
   EXPECT_EQ(p.parts[1].offset, 4 * 6);
   EXPECT_EQ(p.parts[1].box.begin[0], 2);
-  EXPECT_TRUE(p.decay);
+  EXPECT_TRUE(p.decays());
   g.parameter("bias", {8}, shard(0), zeros());
-  EXPECT_FALSE(g.parameters()[1].decay);
+  EXPECT_FALSE(g.parameters()[1].decays());
 }
 
 struct Refusal {
@@ -287,16 +287,18 @@ class Numbers final : public Constant {
   Index bytes_;
 };
 
-TEST(Trace, OnlyAParameterThatIsThereIsFrozen) {
+TEST(Trace, OnlyAParameterThatIsThereGetsAGroup) {
   Graph g;
   g.parameter("a", {2}, replicated(), zeros());
   g.parameter("b", {2}, replicated(), zeros());
-  g.freeze(1);
-  EXPECT_FALSE(g.parameters()[0].frozen);
-  EXPECT_TRUE(g.parameters()[1].frozen);
+  g.assign(1, {.trained = false, .decay_dims = 1});
+  EXPECT_FALSE(g.parameters()[0].frozen());
+  EXPECT_FALSE(g.parameters()[0].decays());
+  EXPECT_TRUE(g.parameters()[1].frozen());
+  EXPECT_TRUE(g.parameters()[1].decays());
   for (const int id : {-1, 2})
-    EXPECT_EQ(message_of([&] { g.freeze(id); }),
-              str("parameter ", id, " cannot be frozen: the graph has 2, counted from 0"));
+    EXPECT_EQ(message_of([&] { g.assign(id, {}); }),
+              str("parameter ", id, " has no group: the graph has 2, counted from 0"));
 }
 
 TEST(Trace, AConstantHasOneNumberAndOnePlace) {

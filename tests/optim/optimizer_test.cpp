@@ -69,11 +69,13 @@ void expect_like_reference(const OptimizerOptions& options) {
         options.clip_norm == 0 ? 1 : std::min(1.0, options.clip_norm / (norm + 1e-6));
     EXPECT_NEAR(report.clip_coefficient, scale, 1e-9);
     EXPECT_FALSE(report.skipped);
-    for (const FlatParameter& p : flat.parameters())
-      for (Index i = p.range.begin; i < p.range.end(); ++i)
+    for (std::size_t p = 0; p < flat.parameters().size(); ++p) {
+      const double decay = flat.declared(static_cast<int>(p)).decays() ? options.weight_decay : 0;
+      const FlatRange& range = flat.parameters()[p].range;
+      for (Index i = range.begin; i < range.end(); ++i)
         reference[static_cast<std::size_t>(i)].step(
-            scale * static_cast<double>(flat.gradient_data()[i]), rate,
-            p.decay ? options.weight_decay : 0, t);
+            scale * static_cast<double>(flat.gradient_data()[i]), rate, decay, t);
+    }
   }
   EXPECT_EQ(r.optimizer->updates(), 100);
   for (Index i = 0; i < flat.count(); ++i)

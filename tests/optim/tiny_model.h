@@ -91,7 +91,8 @@ class TinyRank {
         loss(options.model(graph, options.blocks)),
         cut(cut_stages(graph, {loss}, options.chunks * shape.size(Axis::pipeline))) {
     for (const Parameter& parameter : graph.parameters())
-      if (options.frozen.count(parameter.name()) > 0) graph.freeze(parameter.id);
+      if (options.frozen.count(parameter.name()) > 0)
+        graph.assign(parameter.id, {.trained = false});
     const int pipeline = shape.size(Axis::pipeline);
     for (int c = 0; c < options.chunks; ++c)
       plans.push_back(std::make_unique<Plan>(
@@ -168,7 +169,7 @@ inline void write_local_gradients(TinyRank& r, const MeshShape& shape, int rank,
   std::set<std::string> frozen;
   for (std::size_t i = 0; i < r.layout->parameters().size(); ++i)
     for (const ParameterPart& part : r.layout->declared(static_cast<int>(i)).parts)
-      if (r.layout->declared(static_cast<int>(i)).frozen) frozen.insert(part.name);
+      if (r.layout->declared(static_cast<int>(i)).frozen()) frozen.insert(part.name);
   for (const FlatExtent& flat : r.layout->parameter_extents()) {
     const std::string& name = flat.extent.name;
     if (frozen.count(name) > 0) continue;

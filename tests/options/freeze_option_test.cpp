@@ -10,13 +10,18 @@
 namespace trireme {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
+using testing::Field;
 
 TEST(FreezeOption, IsAListOfParts) {
   const GptCommandLine line("--freeze embedding,block.0-15", 1);
   EXPECT_THAT(line.problems.all(), testing::IsEmpty());
-  EXPECT_THAT(training_spec(line.options, MeshShape(1, 1, 1)).frozen,
-              ElementsAre("embedding", "block.0-15"));
+  const auto left_alone = [](const char* part) {
+    return AllOf(Field(&ParameterGroup::pattern, part), Field(&ParameterGroup::trained, false));
+  };
+  EXPECT_THAT(training_spec(line.options, MeshShape(1, 1, 1)).groups,
+              ElementsAre(left_alone("embedding"), left_alone("block.0-15")));
   EXPECT_THAT(line.command.configuration(),
               testing::Contains(testing::Pair("--freeze", "embedding,block.0-15")));
   for (const std::string wrong : {"a,,b", "a,", ",a"})

@@ -72,9 +72,9 @@ class Graph {
   Value parameter(const std::string& name, Shape global, Shard shard, Init init);
   /// Several logical tensors side by side along dim 0, sharded alike, as one Value.
   Value parameters(const std::vector<ParameterSpec>& parts);
-  /// Parameter `id` stays as it is: it gets no gradient, and exists in the compute type only. Call
-  /// before the graph is cut. Throws: Error when there is no such parameter.
-  void freeze(int id);
+  /// Sets the group of parameter `id`, whatever its pattern says. One that is not trained gets no
+  /// gradient. Call before the graph is cut. Throws: Error when there is no such parameter.
+  void assign(int id, ParameterGroup group);
 
   /// Runs f inside a named scope; returns what f returns.
   template <class F>

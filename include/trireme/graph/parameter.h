@@ -41,6 +41,14 @@ struct ParameterSpec {
   Init init;
 };
 
+/// How parameters are trained whose names begin with the words of `pattern`: "embedding",
+/// "block.0-15" (a range of numbers), "block.3.mlp".
+struct ParameterGroup {
+  std::string pattern = {};
+  bool trained = true;  // otherwise they stay as they are, and exist in the compute type only
+  int decay_dims = 2;   // weight decay applies from so many dims: not to norms and biases
+};
+
 /// One logical tensor inside a parameter, as this rank holds it.
 struct ParameterPart {
   std::string name;  // full: scopes and name, "block.3.attention.query.weight"
@@ -59,15 +67,16 @@ struct Parameter {
   int value;            // id of its Value
   Spec spec;            // local shape, in the compute type
   Placement placement;  // replicated or sharded
-  bool decay;           // weight decay applies (false for norms and biases: anything with one dim)
   std::vector<ParameterPart> parts;
-  bool frozen = false;  // Graph::freeze
+  ParameterGroup group = {};  // Graph::assign
   /// How the ops that use it compute its gradient: complete on every tensor rank, or one term of it
   /// per rank.
   enum class Gradient { unused, complete, partial };
   Gradient gradient = Gradient::unused;
   std::string first_use;  // the node that decided it
   const std::string& name() const { return parts.front().name; }
+  bool frozen() const { return !group.trained; }
+  bool decays() const { return parts.front().global.dims() >= group.decay_dims; }
 };
 
 }  // namespace trireme

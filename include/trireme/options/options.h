@@ -53,7 +53,7 @@ struct Options {
   Index train_iters = 100;
   bool forward_only = false;  // nothing is trained or saved; train_iters is then 0
   Index seed = 1234;
-  std::vector<std::string> freeze;  // parts of the model: TrainingSpec::frozen
+  std::vector<std::string> freeze;  // parts of the model that are not trained
   bool bf16 = false;  // weights and activations of the computation; masters and sums stay f32
 
   OptimizerOptions optimizer;

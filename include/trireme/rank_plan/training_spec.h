@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "trireme/core/mesh_shape.h"
+#include "trireme/graph/parameter.h"
 #include "trireme/optim/optimizer_options.h"
 #include "trireme/pipeline/schedule.h"
 #include "trireme/rank_plan/micro_batches.h"
@@ -24,11 +25,10 @@ struct TrainingSpec {
   /// False: only forward passes run. There are then no gradients, no optimizer state, and no
   /// parameters but those that ops read.
   bool trains = true;
-  /// Parts of the model that stay as they are, by the begin of the names of their tensors:
-  /// "embedding", "block.0-15" (a range of numbers), "block.3.mlp". A weight that several layers
-  /// share is frozen in all of them. Frozen parameters exist in the compute type only, without
+  /// A parameter belongs to the first group whose pattern its name begins with, or to the default.
+  /// A weight that several layers share has one group. Parameters that are not trained have no
   /// masters, gradients or optimizer state.
-  std::vector<std::string> frozen;
+  std::vector<ParameterGroup> groups;
   DType compute = DType::f32;  // or bf16
   OptimizerOptions optimizer;
   Update update = Update::replicated;  // sharded: the distributed optimizer

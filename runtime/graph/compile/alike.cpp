@@ -85,7 +85,7 @@ class Comparison {
   bool alike_parameters(int a, int b) const {
     if (a < 0 || b < 0) return a == b;
     const Parameter &x = graph_.parameters()[at(a)], &y = graph_.parameters()[at(b)];
-    return x.decay == y.decay && x.frozen == y.frozen && x.gradient == y.gradient &&
+    return x.decays() == y.decays() && x.frozen() == y.frozen() && x.gradient == y.gradient &&
            x.placement == y.placement && equal(x.spec, y.spec);
   }
 

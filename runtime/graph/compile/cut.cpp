@@ -283,7 +283,7 @@ int passes_of(const Graph& graph, const Derivative& derivative, const Node& node
   if (!derivative.active[at(node.id)]) return 1;
   const bool frozen = std::any_of(node.inputs.begin(), node.inputs.end(), [&](int input) {
     const int parameter = root_of(graph, input).parameter;
-    return parameter >= 0 && graph.parameters()[at(parameter)].frozen;
+    return parameter >= 0 && graph.parameters()[at(parameter)].frozen();
   });
   return frozen ? 2 : 3;
 }
@@ -302,7 +302,7 @@ Derivative derive(const Graph& graph, const Values& results, PlanOptions::Mode m
   if (mode == PlanOptions::Mode::forward_only) return d;
 
   for (const Parameter& parameter : graph.parameters())
-    d.wanted[at(parameter.value)] = static_cast<char>(!parameter.frozen);
+    d.wanted[at(parameter.value)] = static_cast<char>(!parameter.frozen());
   for (const Node& node : nodes) {
     bool flows = false;
     for (int i = 0; i < static_cast<int>(node.inputs.size()); ++i)

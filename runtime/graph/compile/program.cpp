@@ -257,7 +257,7 @@ void ProgramBuilder::order_parameters() {
   for (const Parameter& p : graph_.parameters()) {
     if (!used[at(p.id)] || last_write_.count(p.id) != 0) continue;
     program_.parameters.push_back(p.id);
-    if (!p.frozen) program_.ready_first.push_back(p.id);
+    if (!p.frozen()) program_.ready_first.push_back(p.id);
   }
   std::vector<std::pair<int, int>> written;
   for (const auto& [id, last] : last_write_) written.emplace_back(last.order, id);

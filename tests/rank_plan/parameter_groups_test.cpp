@@ -1,6 +1,8 @@
-// Which parameters TrainingSpec::frozen names, and what it says of a name of none.
-#include "runtime/rank_plan/frozen.h"
+// Which parameters belong to which of TrainingSpec::groups, what a pattern of none is told, and
+// what a plan is without those that are not trained.
+#include "runtime/rank_plan/parameter_groups.h"
 
+#include <map>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -29,23 +31,55 @@ TransformerConfig gpt(bool tied = true) {
   return config;
 }
 
+TrainingSpec frozen_spec(const std::vector<std::string>& patterns) {
+  TrainingSpec spec;
+  for (const std::string& pattern : patterns)
+    spec.groups.push_back({.pattern = pattern, .trained = false});
+  return spec;
+}
+
 /// The frozen tensors, shortened to what `depth` words say.
 std::set<std::string> frozen(const std::vector<std::string>& names, std::size_t depth,
                              bool tied = true) {
   Graph g;
   build_transformer_loss(g, gpt(tied), 1);
-  TrainingSpec spec;
-  spec.frozen = names;
-  freeze(g, spec);
+  assign_groups(g, frozen_spec(names));
   std::set<std::string> all;
   for (const Parameter& parameter : g.parameters())
     for (const ParameterPart& part : parameter.parts) {
       std::size_t end = 0;
       for (std::size_t word = 0; word < depth && end != std::string::npos; ++word)
         end = part.name.find('.', end + (word > 0 ? 1 : 0));
-      if (parameter.frozen) all.insert(part.name.substr(0, end));
+      if (parameter.frozen()) all.insert(part.name.substr(0, end));
     }
   return all;
+}
+
+/// Per parameter: the pattern of its group, whether it is trained, and whether it decays.
+std::string groups(const std::vector<ParameterGroup>& all, const std::string& parameter) {
+  Graph g;
+  build_transformer_loss(g, gpt(), 1);
+  TrainingSpec spec;
+  spec.groups = all;
+  assign_groups(g, spec);
+  for (const Parameter& p : g.parameters())
+    if (p.name() == parameter)
+      return str(p.group.pattern, p.frozen() ? " frozen" : " trained", p.decays() ? " decays" : "");
+  return "no such parameter";
+}
+
+TEST(ParameterGroups, AParameterBelongsToTheFirstThatMatches) {
+  const std::vector<ParameterGroup> all = {{.pattern = "block.3.mlp", .decay_dims = 1},
+                                           {.pattern = "block.0-3", .trained = false},
+                                           {.pattern = "block", .decay_dims = 3}};
+  for (const auto& [parameter, expected] :
+       std::map<std::string, std::string>{{"block.3.mlp.up.weight", "block.3.mlp trained decays"},
+                                          {"block.3.mlp.up.bias", "block.3.mlp trained decays"},
+                                          {"block.2.mlp.up.weight", "block.0-3 frozen decays"},
+                                          {"block.4.mlp.up.weight", "block trained"},
+                                          {"embedding.weight", " trained decays"},
+                                          {"norm.weight", " trained"}})
+    EXPECT_EQ(groups(all, parameter), expected) << parameter;
 }
 
 TEST(Frozen, NamesWholePartsAndRangesOfBlocks) {
@@ -63,14 +97,14 @@ std::string refusal(const std::vector<std::string>& names) {
 
 TEST(Frozen, ANameOfNoPartIsRefusedWithThePartsThereAre) {
   EXPECT_EQ(refusal({"blok.3"}),
-            "TrainingSpec::frozen blok.3: this model has no blok; its parts are embedding, "
+            "TrainingSpec::groups blok.3: this model has no blok; its parts are embedding, "
             "position, block.0-11, norm");
   EXPECT_EQ(refusal({"embedding", "block.3-12"}),
-            "TrainingSpec::frozen block.3-12: this model has no block.12; its parts are embedding, "
+            "TrainingSpec::groups block.3-12: this model has no block.12; its parts are embedding, "
             "position, block.0-11, norm");
   EXPECT_THAT(refusal({"block.3.attn"}), HasSubstr("this model has no block.3.attn; its parts "
                                                    "there are block.3."));
-  EXPECT_EQ(refusal({"block.5-3"}), "TrainingSpec::frozen block.5-3: 5-3 begins above its end");
+  EXPECT_EQ(refusal({"block.5-3"}), "TrainingSpec::groups block.5-3: 5-3 begins above its end");
   EXPECT_THAT(refusal({"head"}), HasSubstr("has no head"));  // tied: it is the embedding
   EXPECT_THAT(frozen({"head"}, 1, false), ElementsAre("head"));
   EXPECT_THAT(refusal({""}), HasSubstr("has no ;"));
@@ -78,13 +112,13 @@ TEST(Frozen, ANameOfNoPartIsRefusedWithThePartsThereAre) {
 
 TEST(Frozen, AllPartsAreRefused) {
   EXPECT_EQ(refusal({"embedding", "position", "block", "norm"}),
-            "TrainingSpec::frozen embedding,position,block,norm: nothing is left to train; the "
+            "TrainingSpec::groups embedding,position,block,norm: nothing is left to train; the "
             "parts of this model are embedding, position, block.0-11, norm");
 }
 
 TEST(Frozen, TensorsThatLieSideBySideAreFrozenTogether) {
   EXPECT_EQ(refusal({"block.2.attention.query"}),
-            "TrainingSpec::frozen block.2.attention.query: block.2.attention.query.weight lies in "
+            "TrainingSpec::groups block.2.attention.query: block.2.attention.query.weight lies in "
             "one piece of memory with block.2.attention.key.weight, which only a part that has "
             "both can freeze");
 }
@@ -93,9 +127,7 @@ TEST(Frozen, IsDescribedWithWhatIsTied) {
   Graph g;
   build_transformer_loss(g, gpt(), 1);
   EXPECT_EQ(describe_frozen(g), "");
-  TrainingSpec spec;
-  spec.frozen = {"embedding", "position", "block.0", "norm"};
-  freeze(g, spec);
+  assign_groups(g, frozen_spec({"embedding", "position", "block.0", "norm"}));
   EXPECT_THAT(describe_frozen(g), testing::MatchesRegex("20 of [0-9]+ tensors, 0.0 of 0.2 million "
                                                         "parameters; wherever they are used: "
                                                         "embedding.weight"));
@@ -119,9 +151,7 @@ Index count(const PlannedTraining& plan, StepWork::Phase phase) {
 TEST(Frozen, BackwardStopsWhereNothingBelowNeedsAGradient) {
   const Model model([](Graph& g) { return build_transformer_loss(g, gpt(), 1); });
   const auto plan = [&](const std::vector<std::string>& names) {
-    TrainingSpec spec;
-    spec.frozen = names;
-    return PlannedTraining(model, spec, 0, cpu_traits());
+    return PlannedTraining(model, frozen_spec(names), 0, cpu_traits());
   };
   const PlannedTraining all = plan({}), mlp = plan({"block.0-11.mlp"}),
                         bottom = plan({"embedding", "position", "block.0-5"}),
@@ -143,9 +173,8 @@ TEST(Frozen, BackwardStopsWhereNothingBelowNeedsAGradient) {
 
 TEST(Frozen, AStageOfFrozenPartsOnlySendsNoGradients) {
   const Model model([](Graph& g) { return build_transformer_loss(g, gpt(false), 1); });
-  TrainingSpec spec;
+  TrainingSpec spec = frozen_spec({"embedding", "position", "block.0-8"});
   spec.mesh = MeshShape(1, 4, 1);
-  spec.frozen = {"embedding", "position", "block.0-8"};
   const PlannedTraining first(model, spec, 0, cpu_traits()), last(model, spec, 3, cpu_traits());
   EXPECT_EQ(first.flat.trained_count(), 0);
   EXPECT_EQ(first.memory_need().gradients, 0);

@@ -1,7 +1,8 @@
-#include "runtime/rank_plan/frozen.h"
+#include "runtime/rank_plan/parameter_groups.h"
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <optional>
 #include <set>
 
@@ -111,7 +112,7 @@ void check_part(const Graph& graph, const std::string& name) {
   Words known;
   for (const std::string& word : words_of(name)) {
     const auto numbers = numbers_in(word);
-    require(!numbers || numbers->first <= numbers->last, "TrainingSpec::frozen ", name, ": ", word,
+    require(!numbers || numbers->first <= numbers->last, "TrainingSpec::groups ", name, ": ", word,
             " begins above its end");
     const Words ends = numbers ? Words{str(numbers->first), str(numbers->last)} : Words{word};
     for (const std::string& end : ends) {
@@ -121,7 +122,7 @@ void check_part(const Graph& graph, const std::string& name) {
       Words above = known;
       if (number_in(end) && !above.empty()) above.pop_back();  // what is numbered, and from where
       const std::string parts = parts_below(graph, above);
-      throw Error(str("TrainingSpec::frozen ", name, ": this model has no ",
+      throw Error(str("TrainingSpec::groups ", name, ": this model has no ",
                       fmt::format("{}", fmt::join(longer, ".")), "; its parts",
                       above.empty() ? "" : " there", " are ", parts.empty() ? "none" : parts));
     }
@@ -129,24 +130,20 @@ void check_part(const Graph& graph, const std::string& name) {
   }
 }
 
-/// Throws: Error where the name selects some of the tensors of one parameter.
-void freeze_part(Graph& graph, const std::string& name) {
-  const Words pattern = words_of(name);
+/// Assigns the group to parameters that are in none before it. Throws: Error where its pattern
+/// selects some of the tensors of one parameter.
+void assign_group(Graph& graph, const ParameterGroup& group) {
+  const Words pattern = words_of(group.pattern);
   for (const Parameter& parameter : graph.parameters()) {
     const auto inside = [&](const ParameterPart& part) { return selects(pattern, part.name); };
     const auto in = std::find_if(parameter.parts.begin(), parameter.parts.end(), inside);
     if (in == parameter.parts.end()) continue;
     const auto out = std::find_if_not(parameter.parts.begin(), parameter.parts.end(), inside);
-    require(out == parameter.parts.end(), "TrainingSpec::frozen ", name, ": ", in->name,
+    require(out == parameter.parts.end(), "TrainingSpec::groups ", group.pattern, ": ", in->name,
             " lies in one piece of memory with ", out == parameter.parts.end() ? "" : out->name,
             ", which only a part that has both can freeze");
-    graph.freeze(parameter.id);
+    if (parameter.group.pattern.empty()) graph.assign(parameter.id, group);
   }
-}
-
-bool all_frozen(const Graph& graph) {
-  return std::all_of(graph.parameters().begin(), graph.parameters().end(),
-                     [](const Parameter& parameter) { return parameter.frozen; });
 }
 
 /// Whether several layers read it: ops of one block are one.
@@ -166,14 +163,18 @@ bool is_tied(const Graph& graph, const Parameter& parameter) {
 
 }  // namespace
 
-void freeze(Graph& graph, const TrainingSpec& spec) {
+void assign_groups(Graph& graph, const TrainingSpec& spec) {
+  const std::vector<Parameter>& parameters = graph.parameters();
   if (!spec.trains)
-    for (const Parameter& parameter : graph.parameters()) graph.freeze(parameter.id);
-  if (!spec.trains || spec.frozen.empty()) return;
-  for (const std::string& name : spec.frozen) check_part(graph, name);
-  for (const std::string& name : spec.frozen) freeze_part(graph, name);
-  require(!all_frozen(graph), "TrainingSpec::frozen ",
-          fmt::format("{}", fmt::join(spec.frozen, ",")),
+    for (const Parameter& parameter : parameters) graph.assign(parameter.id, {.trained = false});
+  if (!spec.trains || spec.groups.empty()) return;
+  for (const ParameterGroup& group : spec.groups) check_part(graph, group.pattern);
+  for (const ParameterGroup& group : spec.groups) assign_group(graph, group);
+  std::string patterns;
+  for (const ParameterGroup& group : spec.groups)
+    patterns += (patterns.empty() ? "" : ",") + group.pattern;
+  require(!std::all_of(parameters.begin(), parameters.end(), std::mem_fn(&Parameter::frozen)),
+          "TrainingSpec::groups ", patterns,
           ": nothing is left to train; the parts of this model are ", parts_below(graph, {}));
 }
 
@@ -183,14 +184,14 @@ std::string describe_frozen(const Graph& graph) {
   for_each_tensor(graph, [&](const Parameter& parameter, const ParameterPart& part) {
     ++tensors;
     elements += static_cast<double>(part.global.count());
-    if (!parameter.frozen) return;
+    if (!parameter.frozen()) return;
     ++frozen_tensors;
     frozen_elements += static_cast<double>(part.global.count());
   });
   if (frozen_tensors == 0) return "";
   std::string tied;
   for (const Parameter& parameter : graph.parameters())
-    if (parameter.frozen && is_tied(graph, parameter))
+    if (parameter.frozen() && is_tied(graph, parameter))
       tied += (tied.empty() ? "; wherever they are used: " : ", ") + parameter.name();
   constexpr double million = 1e6;
   return fmt::format("{} of {} tensors, {:.1f} of {:.1f} million parameters{}", frozen_tensors,

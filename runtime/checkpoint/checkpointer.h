@@ -23,9 +23,9 @@ namespace trireme {
 
 /// The progress of training: what a checkpoint holds besides tensors.
 struct TrainingProgress {
-  Index step = 0;     // done
-  Index samples = 0;  // of the sample stream, read
-  Index updates = 0;  // of the optimizer: steps without the skipped ones
+  Index step = 0;     // steps that are done
+  Index samples = 0;  // samples that were read of the stream
+  Index updates = 0;  // steps of the optimizer: those that were not skipped
   Index skipped = 0;
 };
 
@@ -33,7 +33,7 @@ struct TrainingProgress {
 struct SavedState {
   TrainingProgress progress;
   const DataSource& train;
-  std::string verified = {};  // as the next, of Manifest
+  std::string verified = {};  // this and the next: as in Manifest
   Index verified_step = -1;
 };
 
@@ -74,10 +74,11 @@ class Checkpointer {
   /// JobError (no step is valid; gives the reason for each).
   std::optional<TrainingProgress> load(const DataSource& train);
 
-  /// After load(): what --skip-samples and the checkpoint leave out of the data.
+  /// Returns, after load(), what --skip-samples and the checkpoint leave out of the data.
   const data::SkippedSamples& skipped_samples() const;
 
-  /// Collective, after load(): Manifest::verified_step of what was loaded; -1: nothing says it.
+  /// Collective, after load(). Returns Manifest::verified_step of what was loaded; -1: nothing says
+  /// it.
   Index verified_step(const TrainingProgress& loaded) const;
 
   /// Collective, before the first step. Loads only the parameters, whatever the data and the
@@ -92,10 +93,10 @@ class Checkpointer {
   void load_initial_values(
       const std::function<void(const std::function<Index(const std::string&)>&)>& draw);
 
-  /// The tiers that keep states of this job, nearest first. Fewer after load() where there is no
-  /// memory for snapshots.
+  /// Returns the tiers that keep states of this job, nearest first. After load() there are fewer
+  /// where there is no memory for snapshots.
   const std::vector<checkpoint::Tier*>& tiers() const;
-  /// The last of them; null without --save.
+  /// Returns the last of them; null without --save.
   checkpoint::Saver* durable() const;
   /// Collective. Step `step` has ended. Starts saves in the tiers where they are due; not while the
   /// gradients of the newest step were not finite (`skipped`). `state`: collective, of the newest
@@ -103,7 +104,7 @@ class Checkpointer {
   void end_step(Index step, bool skipped, const std::function<SavedState()>& state);
   /// Collective, when training has ended. `durable`: the newest state; snapshots are then removed.
   void end_snapshots(bool durable);
-  /// Both as in Tier, of all tiers.
+  /// Both do in all tiers what they do in Tier.
   void before_update();
   void poll();
 

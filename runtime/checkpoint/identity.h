@@ -29,33 +29,36 @@ inline constexpr const char* origin_facts = "origin/";
 enum class LoadScope { everything, without_optimizer, parameters };
 LoadScope load_scope(const CheckpointOptions& options);
 
-/// Names begin with "model/".
+/// Returns the properties of a model, with names that begin with "model/".
 KeyValues model_identity(const KeyValues& model);
-/// Names begin with "model/", "training/" or "data/".
+/// Returns the properties of a job that trains, with names that begin with "model/", "training/" or
+/// "data/".
 KeyValues job_identity(const KeyValues& model, const Options& options, const DataSource& train);
 
-/// Of a job that does not train: of data, only the tokenizer, where it is known.
+/// Returns those of a job that does not train: what they say of data is only the tokenizer, where
+/// it is known.
 KeyValues job_identity(const KeyValues& model, const UsedTokenizer& tokenizer);
 
-/// The files that entries about the data describe, by the name of the entry in job_identity().
+/// Returns the files that entries about the data describe, by the name of the entry in
+/// job_identity().
 std::map<std::string, std::string> files_of(const DataSource& train);
 std::map<std::string, std::string> files_of(const UsedTokenizer& tokenizer);
 
-/// Every difference that makes loading impossible, one sentence each. `job`: the tensors of the
-/// job; their pieces are not used.
+/// Returns every difference that makes loading impossible, one sentence each. `job`: the tensors of
+/// the job; their pieces are not used.
 std::vector<std::string> differences(const Manifest& checkpoint, const Manifest& job,
                                      const KeyValues& identity, LoadScope scope,
                                      const std::map<std::string, std::string>& files = {});
 
-/// What loading rounds of parameters that are frozen: "parameters/w is rounded from fp32 to bf16,
-/// …". "" where nothing is, and of a job that trains nothing.
+/// Says which frozen parameters loading rounds: "parameters/w is rounded from fp32 to bf16, …".
+/// Returns "" where it rounds none, and for a job that trains nothing.
 std::string describe_rounded(const Manifest& checkpoint, const Manifest& job);
 
-/// "--lr 0.001 (was 0.003), --tp 2 (was 1)": options whose value differs from that of the run that
-/// saved, except those that only say where files are or what is printed.
+/// Returns "--lr 0.001 (was 0.003), --tp 2 (was 1)": the options whose value differs from that of
+/// the run that saved, except those that only say where files are or what is printed.
 std::string option_differences(const KeyValues& now, const KeyValues& then);
 
-/// For manifests: what made the file.
+/// Returns what a manifest says of the programs that made the file.
 KeyValues software_versions(const std::string& device);
 
 }  // namespace trireme::checkpoint

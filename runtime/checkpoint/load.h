@@ -26,7 +26,7 @@ struct LoadTarget {
   Optimizer* optimizer;     // null: scope is parameters
   const Manifest& catalog;  // tensors of the whole job; used on rank 0
   KeyValues identity;
-  std::map<std::string, std::string> files;  // that entries of the identity describe
+  std::map<std::string, std::string> files;  // the files that entries of the identity describe
   LoadScope scope;
   MemoryTier* memory = nullptr;  // snapshots that may be newer; null: none
 };
@@ -34,14 +34,15 @@ struct LoadTarget {
 /// What was loaded, and from where.
 struct Loaded {
   TrainingProgress progress;
-  /// From memory and disks of the nodes; nothing: from --load.
+  /// The snapshot in memory and on disks of the nodes that was loaded; nothing: --load was.
   std::optional<checkpoint::SnapshotStep> snapshot;
-  std::string skipped_samples;   // of the checkpoint; of a snapshot, its form says it
+  std::string skipped_samples;   // what the checkpoint leaves out; the form of a snapshot says it
   std::string tier = "durable";  // as in store::StartOfJob
-  Index step = 0;                // whatever the scope
+  Index step = 0;                // the step of what was loaded, whatever the scope
 };
 
-/// Host bytes that load_checkpoint takes while it reads, for the memory plan; none without --load.
+/// Returns the host bytes that load_checkpoint takes while it reads, for the memory plan; none
+/// without --load.
 /// `flat` need not be bound; `device`: on which it is.
 Index loading_bytes(const Context& context, const FlatLayout& flat, DeviceKind device);
 
@@ -51,16 +52,17 @@ Index loading_bytes(const Context& context, const FlatLayout& flat, DeviceKind d
 /// JobError.
 std::optional<Loaded> load_checkpoint(const LoadTarget& target);
 
-/// What a job leaves out that resumes from `start`: what its checkpoint does, and what `given`
-/// adds. What has been read stays as it was. Throws: ConfigurationError on all ranks.
+/// Returns what a job that resumes from `start` leaves out: what its checkpoint does, and what
+/// `given` adds. What has been read stays as it was. Throws: ConfigurationError on all ranks.
 data::SkippedSamples skipped_after(const Host& host, const data::SkippedSamples& given,
                                    const data::SkippedSamples& recorded,
                                    const TrainingProgress& start);
-/// Collective. What the newest checkpoint of --load that can be read leaves out of the data.
+/// Collective. Returns what the newest checkpoint of --load that can be read leaves out of the
+/// data.
 std::string newest_skipped_samples(const Context& context);
 
-/// Collective. The newest step up to `step` that was the same when it was computed twice, as the
-/// newest checkpoint of --load up to `step` says; -1: none.
+/// Collective. Returns the newest step up to `step` that was the same when it was computed twice,
+/// as the newest checkpoint of --load up to `step` says; -1: none.
 Index newest_verified_step(const Context& context, Index step);
 
 /// Whether --save and --load name the same directory, however they are written.

@@ -18,24 +18,25 @@ struct SavedScalars {
   Index seed = 0;
 };
 
-/// What one rank writes: the pieces of its shard. Over all ranks each logical element occurs once.
-/// `scalars`: null on ranks that do not write them. `optimizer`: null where nothing is trained.
+/// Returns what one rank writes: the pieces of its shard. Over all ranks each logical element
+/// occurs once. `scalars`: null on ranks that do not write them. `optimizer`: null where nothing is
+/// trained.
 std::vector<Piece> saved_pieces(const FlatParameters& flat, const Optimizer* optimizer,
                                 const SavedScalars* scalars);
-/// The same pieces before their memory exists, to plan it.
+/// Returns these pieces before their memory exists, to plan it.
 std::vector<Piece> planned_pieces(const FlatLayout& flat, const OptimizerOptions& optimizer,
                                   bool scalars);
 
-/// What one rank keeps in a snapshot of its own: all that it reads when it resumes in the same
-/// layout, with the scalars.
+/// Returns what one rank keeps in a snapshot of its own: all that it reads when it resumes in the
+/// same layout, with the scalars.
 std::vector<Piece> snapshot_pieces(const FlatParameters& flat, const Optimizer& optimizer,
                                    const SavedScalars& scalars);
 std::vector<Piece> planned_snapshot_pieces(const FlatLayout& flat,
                                            const OptimizerOptions& optimizer);
 
-/// What one rank reads, as f32: its slices of parameters and moments, so that data replicas read
-/// nothing twice. `kept`: those parameters that are in memory in f32, or in bf16: frozen ones of a
-/// model that computes in it.
+/// Returns what one rank reads, as f32: its slices of parameters and moments, so that data replicas
+/// read nothing twice. `kept`: those parameters that are in memory in f32, or in bf16: frozen ones
+/// of a model that computes in it.
 std::vector<Wanted> wanted_parameters(const FlatParameters& flat, DType kept);
 std::vector<Wanted> wanted_state(const FlatParameters& flat, const Optimizer& optimizer);
 /// Collective. Distributes what the data ranks have read: each then has the parameters that it

@@ -19,15 +19,16 @@ namespace trireme::train {
 struct TensorPart {
   Extent extent;
   std::vector<const void*> boxes;
-  Index place = 0;  // of the tensor in the model, the same on all ranks
+  Index place = 0;  // the tensor's place in the model, the same on all ranks
 };
 
 /// Collective over the world. `mine`: what this rank is to write; over all ranks every element
-/// once.
+/// occurs once.
 void dump_tensors(const std::string& prefix, const std::vector<TensorPart>& mine,
                   const Context& context);
 
-/// Collective, with --dump-tensors; else they do nothing. `flat` is bound; gradients are reduced.
+/// Collective. Both write with --dump-tensors, and do nothing without it. `flat` is bound;
+/// gradients are reduced.
 void dump_parameters(const FlatParameters& flat, const Context& context);
 void dump_gradients(const FlatParameters& flat, const Context& context);
 

@@ -26,22 +26,24 @@ struct Trainer::State {
 
   enum class End { finished, stopped, diverged };
 
-  /// Collective, as Trainer::step.
+  /// Collective. Does what Trainer::step says.
   StepMetrics step(DataSource& source);
-  /// Collective. Steps until --train-iters are done; the same on all ranks.
+  /// Collective. Does steps until --train-iters are done. Returns the same on all ranks.
   End run_steps(DataSource& train, DataSource* validation);
-  /// Collective. The last save. A state whose gradients were not finite pushes out no older one.
+  /// Collective. Makes the last save. A state whose gradients were not finite pushes out no older
+  /// one.
   void finish_saves(End end, const DataSource& train);
-  /// Collective. As Trainer::evaluate; nothing where it ends early, since all agree to stop and
-  /// `may_stop`. `reports`: a line every few seconds.
+  /// Collective. Does what Trainer::evaluate says. Returns nothing where it ends early, since all
+  /// agree to stop and `may_stop`. `reports`: logs a line every few seconds.
   std::optional<double> run_evaluation(DataSource& validation, Index batches, bool may_stop,
                                        bool reports);
-  /// Collective. As Trainer::outputs; false where it ends early, since all agree to stop.
+  /// Collective. Does what Trainer::outputs says. Returns false where it ends early, since all
+  /// agree to stop.
   bool run_outputs(DataSource& source, Index samples, const OutputSink& sink);
-  /// The newest state is in a checkpoint, so that a job can stop at a signal; so is that of a job
-  /// that never changes it.
+  /// Returns whether the newest state is in a checkpoint, so that a job can stop at a signal; so is
+  /// that of a job that never changes it.
   bool is_saved() const { return !plan.spec.trains || last_committed() == last_update.step; }
-  /// For what follows training, when all have agreed to stop and the state is saved. Throws:
+  /// Ends what follows training, when all have agreed to stop and the state is saved. Throws:
   /// Stopped.
   [[noreturn]] void stop_after_training() const;
   /// Logs once that training will stop, for the users who wait for it.
@@ -50,26 +52,26 @@ struct Trainer::State {
   void announce_stop_if_asked() {
     if (running_step > 0 && !context.stop_reason().empty()) announce_stop(running_step);
   }
-  /// --save; null without it.
+  /// Returns the tier of --save; null without it.
   checkpoint::Saver* durable() const { return checkpointer ? checkpointer->durable() : nullptr; }
-  /// The newest step of this run in --save; -1: none.
+  /// Returns the newest step of this run in --save; -1: none.
   Index last_committed() const { return durable() != nullptr ? durable()->newest() : -1; }
-  /// Collective. The newest state, once its replicas were found to agree.
+  /// Collective. Returns the newest state, once its replicas were found to agree.
   SavedState state_to_save(const DataSource& train);
   /// Collective. Compares the replicas of the newest state, and stops when they differ.
   void compare_replicas();
   /// Collective. Throws: JobError with ExitCode::corrupted when something is wrong; what is being
   /// saved is durable then. `wrong`: the same on every rank.
   void stop_if_corrupted(const std::string& wrong);
-  /// Collective. What a checkpoint gave; nothing where there was none.
+  /// Collective. Takes over what a checkpoint gave; nothing where there was none.
   void take_loaded(const std::optional<TrainingProgress>& loaded);
   /// Throws: Error where only forward passes run.
   void need_training() const;
-  /// Collective. Before parameters are read. Loads initial values from --load-hf, or draws them,
-  /// where there are none yet: not when the trainer is made, since drawing takes 40 ns a value, for
-  /// values that a checkpoint replaces.
+  /// Collective. Called before parameters are read. Loads initial values from --load-hf, or draws
+  /// them, where there are none yet: not when the trainer is made, since drawing takes 40 ns a
+  /// value, for values that a checkpoint replaces.
   void need_values();
-  /// For the status page: passes that are no step of training.
+  /// Says on the status page that passes run which are no step of training.
   void enter_evaluation() {
     if (page.phase() != observe::Phase::evaluate) page.enter(observe::Phase::evaluate);
   }
@@ -91,9 +93,9 @@ struct Trainer::State {
 
   Context& context;
   observe::StatusPage no_page;
-  observe::StatusPage& page;  // of this rank
+  observe::StatusPage& page;  // this rank's
   train::PlantedFaults planted;
-  int calls = 0;  // of the trainer's functions, which call each other
+  int calls = 0;  // calls of the trainer's functions that have not returned; they call each other
   const PlannedTraining plan;
   const TieGroups ties;  // connected
   const int node_ranks;  // ranks of this job on this rank's node
@@ -107,14 +109,14 @@ struct Trainer::State {
   train::ReplicaChecks replicas;
   train::StepVerification verification;
   const LearningRate learning_rate;
-  data::SkippedSamples left_out;  // of the training data
+  data::SkippedSamples left_out;  // samples of the training data that are not read
   TrainingProgress progress;
   TrainingProgress last_update;                     // when the last update was made: what is saved
   bool resumed = false;                             // resume() was called
-  std::optional<train::PlanComparison> comparison;  // of --plan auto
-  Index running_step = 0;                           // of fit(); 0: none
-  bool stop_announced = false;                      // in the log
-  std::vector<Metric> step_metrics, evaluation_metrics;  // of the last one
+  std::optional<train::PlanComparison> comparison;  // what --plan auto compares
+  Index running_step = 0;                           // the step that fit() runs; 0: none
+  bool stop_announced = false;                      // the log says it
+  std::vector<Metric> step_metrics, evaluation_metrics;  // those of the last step or evaluation
   /// What all ranks agreed on at the end of the last step, or with the batch loaded since.
   struct Agreement {
     bool stop = false;
@@ -151,19 +153,19 @@ struct Trainer::State {
   /// Adds what `pass` has computed to `sums_`: the loss, and behind it the metrics. Of all ranks
   /// with the same sums, one counts.
   void add_sums(train::Pass& pass);
-  /// Collective. The total of `sums_` over the world, in a fixed order, divided by `targets`: the
-  /// loss, and into `metrics` the metrics.
+  /// Collective. Divides the total of `sums_` over the world, in a fixed order, by `targets`:
+  /// returns the loss, and puts the metrics into `metrics`.
   double finish_sums(double targets, std::vector<Metric>& metrics);
   /// Collective. Does that at the end of a step, and settles the votes, which are part of the sums.
   /// Then the step counts.
   void agree(StepMetrics& metrics);
-  /// Collective. The global batch that begins at sample `first` of the stream into `inputs`;
-  /// returns the targets of all data ranks. The votes to stop travel with them, into `agreed`.
+  /// Collective. Reads the global batch that begins at sample `first` of the stream into `inputs`.
+  /// Returns the targets of all data ranks. The votes to stop travel with them, into `agreed`.
   /// `end`: of a stream that is asked for outputs, which needs no targets; its last sample fills
   /// the batch. Throws: JobError when any rank's data is bad.
   Index load(train::InputBatch& inputs, DataSource& source, Index first,
              std::optional<Index> end = {});
-  /// The step that is --profile-step, whether or not this rank has a profile.
+  /// Returns whether the step is --profile-step, whether or not this rank has a profile.
   bool is_profiled(Index step) const {
     return !context.options().profile_ops.empty() && step == context.options().profile_step;
   }

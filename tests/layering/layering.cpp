@@ -75,10 +75,6 @@ const std::set<std::string> may_fork = {
     "runtime/core/process/child.cpp",
     "runtime/job/layout/check_layout.cpp"};  // runs on in the same image
 
-// Folders whose headers still have comments that are no sentences; the list only gets shorter.
-constexpr const char* may_have_fragments[] = {"launch/supervisor/", "runtime/checkpoint/",
-                                              "runtime/train/"};
-
 constexpr int any_number = 1'000'000;
 constexpr int most_lines_of_a_header = 250, most_lines_of_a_source = 800;
 const std::vector<Package> packages = {
@@ -244,15 +240,11 @@ class Checker {
   }
 
   void check_comments(const File& file) {
-    if (!is_header(file.path) ||
-        std::any_of(std::begin(may_have_fragments), std::end(may_have_fragments),
-                    [&](const char* folder) { return starts_with(file.path, folder); }))
-      return;
+    if (!is_header(file.path)) return;
     for (const int line : lines_of_fragments(file.text))
       say(file.path, line,
           "a comment begins without a subject: write a sentence (\"Returns the bytes of ...\"), "
-          "and "
-          "behind a member what it is (\"bytes per rank\")");
+          "and behind a member what it is (\"bytes per rank\")");
   }
 
   /// What a user has at the path of an output is looked at in one place.

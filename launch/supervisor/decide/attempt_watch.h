@@ -16,17 +16,18 @@ namespace trireme::supervisor {
 /// How long the steps and the saves of an attempt take, as the supervisor sees them.
 class Pace {
  public:
-  /// `now`: when its line of metrics was seen.
+  /// Takes a step. `now`: when its line of metrics was seen.
   void step(Index number, double seconds, double now);
-  /// A step that this attempt has done is on disk: from its end until now it was saved.
+  /// Says that a step of this attempt is on disk: from its end until now it was saved.
   void durable(Index number, double now);
 
   double mean_step_s() const { return steps_ > 0 ? sum_s_ / static_cast<double>(steps_) : 0; }
   /// Returns the longest of the last 20 steps; 0: none was done.
   double longest_step_s() const;
-  /// The longest one; 0: none was seen.
+  /// Returns the time of the longest save; 0: none was seen.
   double save_s() const { return save_s_; }
-  /// Saves that were seen, and the mean number of steps between two; 0: fewer than two were.
+  /// Returns how many saves were seen; save_interval(), the mean number of steps between two, or 0
+  /// where fewer than two were seen.
   Index saves() const { return saves_; }
   double save_interval() const;
 
@@ -41,15 +42,15 @@ class Pace {
   double sum_s_ = 0, save_s_ = 0;
 };
 
-/// From the request to stop to the end by force: three saves and two steps, at least 20 s. 10 min
-/// where either has not been measured.
+/// Returns the time from the request to stop to the end by force: three saves and two steps, at
+/// least 20 s; 10 min where either has not been measured.
 double measured_grace_s(double save_s, double step_s);
 
 /// Why a job is asked to save and end: to continue on other hosts.
 struct Move {
   std::string event, line;  // for people
   Json details;
-  std::optional<Leave> leaves = {};  // without this host; nothing: on more hosts
+  std::optional<Leave> leaves = {};  // the host to do without; nothing: it continues on more hosts
 };
 
 class AttemptWatch : Part {
@@ -97,13 +98,13 @@ class AttemptWatch : Part {
   Pace pace_;
   StepTimes times_;
   double first_step_ = -1;  // when it began; -1: it has not
-  Index first_number_ = 0;  // of that step
+  Index first_number_ = 0;  // the number of that step
   double last_sign_, ended_ = 0;
   Index seen_durable_ = 0;
   bool launcher_ended_ = false, printed_ = false;
-  bool pages_ = false;      // of its ranks are seen
+  bool pages_ = false;      // status pages of its ranks are seen
   double last_pages_ = -1;  // when they were seen last; -1: never
-  bool asked_ = false;      // to save and end
+  bool asked_ = false;      // it was asked to save and end
   double asked_at_ = 0, last_asked_ = 0;
   Index asked_step_ = 0;  // the last step when it was asked last
 };

@@ -13,10 +13,10 @@ namespace trireme::supervisor {
 /// An attempt that could have more ranks.
 struct Growth {
   Index ranks_now = 0, ranks = 0;
-  double remaining_s = 0;          // of the run, as fast as now
+  double remaining_s = 0;          // how long the run still takes, as fast as now
   double save_s = 0, start_s = 0;  // what a restart costs
 };
-/// Whether it gains more than three times what it costs.
+/// Returns whether a restart gains more than three times what it costs.
 bool is_worth_a_restart(const Growth& growth);
 
 /// One reason to end one attempt.

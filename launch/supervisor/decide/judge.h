@@ -19,12 +19,12 @@ constexpr int done = 0, failed = 1, configuration = 64, numerics = 65, corruptio
 /// What is known of an attempt. While it runs, the supervisor writes here what it sees of it; once
 /// its processes are all gone, the evidence is there as well.
 struct Facts {
-  int code = 0;                      // of mpirun, or 128 + the signal that ended it
+  int code = 0;                      // mpirun's exit code, or 128 + the signal that ended it
   bool launcher_killed = false;      // a signal ended mpirun itself
   bool hang = false;                 // it was ended because nothing moved
   std::optional<Hang> stuck = {};    // what the status pages showed when nothing moved any more
   bool grows = false;                // it was asked to save and end, to continue on more hosts
-  std::optional<Leave> leaves = {};  // or to continue without this host
+  std::optional<Leave> leaves = {};  // it was asked to continue without this host
   int stop = 0;                      // the signal that asked for its end; 0: none
   bool watched = true;               // steps are seen; otherwise only the exit code is known
   Index resumed = 0, last_step = 0, durable = 0;
@@ -35,19 +35,19 @@ struct Facts {
 };
 
 Verdict judge(const Facts& facts);
-/// "SIGKILL".
+/// Returns "SIGKILL", or "signal 99" for one without a name.
 std::string name_of_signal(int signal);
 
-/// Whether the attempt has ended, and made a durable step.
+/// Returns whether the attempt has ended, and made a durable step.
 bool progressed(const Attempt& attempt);
 
 struct Decision {
   bool restart = false;
-  int exit_code = code::done;  // when it does not restart
-  double delay_s = 0;          // when it does
+  int exit_code = code::done;  // the code to end with, when it does not restart
+  double delay_s = 0;          // the time until it restarts, when it does
   std::string why = {};
 };
-/// `history`: with this attempt as its last, which has ended.
+/// Decides what to do after an attempt. `history`: with this attempt as its last, which has ended.
 Decision decide(const Facts& facts, const History& history, Index max_restarts);
 
 }  // namespace trireme::supervisor

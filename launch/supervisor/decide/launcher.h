@@ -18,14 +18,14 @@ struct Step {
   Index number = 0;
   double seconds = 0;
   bool spike = false;  // it completes a spike of the loss
-  double loss = 0;     // of such a step
+  double loss = 0;     // the loss that completes a spike
 };
 
 /// Why no rank of the attempt moves, as their status pages show it.
 struct Hang {
   std::string sentence;
   std::string kind = {};                // equal for hangs that look alike
-  std::vector<std::string> hosts = {};  // to blame
+  std::vector<std::string> hosts = {};  // the hosts to blame
   bool end = false;                     // the job is stuck: it is to be ended
   bool all_have_finished = false;       // only their exit is stuck
   bool over = false;                    // the job moves again
@@ -38,7 +38,7 @@ struct Observation {
   bool output = false;           // the attempt has printed
   std::vector<int> signals;      // SIGTERM, SIGINT, SIGUSR1: asks to stop; SIGKILL: stop --now
   std::optional<int> code;       // mpirun has ended: its exit code, or 128 + its signal
-  bool launcher_killed = false;  // by a signal
+  bool launcher_killed = false;  // a signal has ended mpirun itself
   bool pages = false;            // status pages of ranks, which show hangs, are seen
   std::optional<Hang> hang = {};
 };
@@ -47,26 +47,26 @@ struct Observation {
 /// ranks, and in the last status pages.
 struct Evidence {
   std::string first_error = {}, lost_host = {}, rank_host = {};
-  std::string last_line = {};  // of the program, whatever it says
+  std::string last_line = {};  // the last line of the program, whatever it says
   std::string box = {};        // the first line of what mpirun says of the end; empty: nothing
   std::string refusal = {};    // why mpirun has started nothing, with the remedy
   int dead_rank = -1, dead_signal = 0;  // the rank that a signal has ended, as mpirun noticed
   std::string dead_rank_was = {};  // "rank 2 (n1, pp0 dp2 tp0), in \"attention backward\", step 3"
-  bool counts_kills_for_memory = false;  // so that no record of one means something
-  bool daemon_lost = false;              // of a host that the launcher does not name
+  bool counts_kills_for_memory = false;  // the kernel counts them: without a count there were none
+  bool daemon_lost = false;              // on a host that the launcher does not name
   bool end_missed = false;         // a rank ended with 0, and its daemon did not see MPI_Finalize
   std::string out_of_memory = {};  // who says that the kernel ended a process for lack of memory
   double gpus_per_rank = -1;       // 0 on CPUs; -1: the job has not said it
-  std::vector<WrongRank> wrong_ranks = {};  // that held other bits than their replicas
+  std::vector<WrongRank> wrong_ranks = {};  // ranks that held other bits than their replicas
   std::optional<Index> clean = {};          // newest_clean_step()
   std::vector<std::string> slow = {};       // ranks and nodes, a line each
   std::vector<GpuSign> gpu_signs = {};
 };
 
-/// With a rank that is slower than others of its kind.
+/// A host with a rank that is slower than others of its kind.
 struct SlowHost {
   std::string host, why;
-  double ratio = 1;  // of the times of the slowest such rank and of the others
+  double ratio = 1;  // the time of the slowest such rank over that of the others
 };
 
 /// What the program says of a number of ranks.
@@ -77,9 +77,9 @@ struct Layout {
   Index rank_bytes = 0;      // planned memory of the rank that needs most; 0: unknown
   std::string problem = {};  // the first one, where it is not legal
   std::size_t choice = 0;    // 0: PROGRAM as given; else --also-layout of this number
-  bool planned = false;      // by --plan auto: other numbers of ranks may have another unit
+  bool planned = false;      // --plan auto chose it: other numbers of ranks may have another unit
   Index unit() const { return tensor * pipeline; }
-  std::string text() const;  // "pp1 dp2 tp2"
+  std::string text() const;  // returns "pp1 dp2 tp2"
 };
 
 struct AttemptPlan {
@@ -87,13 +87,13 @@ struct AttemptPlan {
   std::vector<Host> hosts = {};  // empty: this machine
   bool has_saved = false;        // an attempt of an earlier supervision has made a durable step
   bool resumes = false;  // an attempt of this one has: what PROGRAM was started from is past
-  Index step = -1;       // from this step; -1: the newest
+  Index step = -1;       // the step that it starts from; -1: the newest
   Index slots = 0;       // ranks on a host, the last one may have fewer; 0: all have equally many
   Index idle = 0;        // slots of hosts at hand that the layout leaves over
-  Layout layout = {};    // where the program was asked
-  bool fewer = false;    // hosts than --nodes
-  std::vector<std::string> options = {};  // of --also-layout: they replace those of PROGRAM
-  SaveRule saves = {};                    // with --save-interval auto
+  Layout layout = {};    // what the program has said, where it was asked
+  bool fewer = false;    // it has fewer hosts than --nodes
+  std::vector<std::string> options = {};  // --also-layout; they replace those of PROGRAM
+  SaveRule saves = {};                    // when it saves, with --save-interval auto
 };
 
 struct Fitness {

@@ -15,12 +15,12 @@
 
 namespace trireme::supervisor {
 
-/// The lines that `PROGRAM --check-layout` printed. A line that is none is left out.
+/// Reads the lines that `PROGRAM --check-layout` printed. Leaves out a line that is none.
 std::vector<Layout> parse_layouts(const std::string& lines);
 
 /// What the program is to be asked.
 struct LayoutQuestion {
-  std::size_t choice = 0;  // with the options of --also-layout of this number; 0: as given
+  std::size_t choice = 0;  // the number of the --also-layout whose options it has; 0: none
   std::vector<Index> ranks = {};
 };
 
@@ -31,21 +31,21 @@ class KnownLayouts {
   /// `choices`: 1, and how often --also-layout is given.
   explicit KnownLayouts(std::size_t choices) : choices_(choices) {}
 
-  /// What the last calls needed and did not know: what they returned is void.
+  /// Returns what the last calls needed and did not know: what they returned is void.
   const std::optional<LayoutQuestion>& question() const { return question_; }
   void drop_question() { question_.reset(); }
-  /// Numbers of ranks without a layout were not answered, and are not asked again; but for those
-  /// behind the first one that has no answer and is behind all answers: the program answers in
-  /// order, and was ended when its time was over.
+  /// Takes an answer. Numbers of ranks without a layout were not answered, and are not asked again;
+  /// but for those behind the first one that has no answer and is behind all answers: the program
+  /// answers in order, and was ended when its time was over.
   void answer(const LayoutQuestion& question, const std::vector<Layout>& layouts);
 
-  /// Nothing: the program gave no answer.
+  /// Returns the layout of `ranks`; nothing: the program gave no answer.
   std::optional<Layout> at(std::size_t choice, Index ranks);
-  /// The legal layout with most ranks, at most `ranks`: of PROGRAM as given, else of the first
-  /// --also-layout that has one. Nothing: there is none.
+  /// Returns the legal layout with most ranks, at most `ranks`: that of PROGRAM as given, else that
+  /// of the first --also-layout that has one. Nothing: there is none.
   std::optional<Layout> largest(Index ranks);
   std::optional<Layout> largest_of(std::size_t choice, Index ranks);
-  /// The program has ended with 64 on this layout: it is no longer legal.
+  /// Says that the program has ended with 64 on this layout: it is no longer legal.
   void refuse(const Layout& layout);
 
  private:
@@ -91,7 +91,8 @@ class Layouts : Part {
 
  private:
   KnownLayouts known_;
-  std::unique_ptr<Pending<std::vector<Layout>>> asked_;  // of the program; null: nothing
+  std::unique_ptr<Pending<std::vector<Layout>>>
+      asked_;  // the program's answer; null: nothing is asked
   LayoutQuestion asked_for_;
   std::string refused_;
 };

@@ -14,28 +14,28 @@ namespace trireme::supervisor {
 
 struct Settings {
   Index nodes = 1, ranks_per_node = 1, spares = 0;
-  bool has_hosts = false;  // from a list, which may be empty for a while
-  Index min_nodes = 0;     // where hosts are few, so many are enough; 0: as many as `nodes`
+  bool has_hosts = false;  // hosts come from a list, which may be empty for a while
+  Index min_nodes = 0;     // the number that is enough where hosts are few; 0: `nodes`
   std::vector<std::vector<std::string>> also_layouts = {};  // options that replace those of PROGRAM
   Index max_restarts = 100;
-  bool replace_stragglers = false;  // hosts that stay slow, while a spare is there
-  bool grow = false;                // a larger layout where hosts come back
+  bool replace_stragglers = false;  // it replaces hosts that stay slow, while a spare is there
+  bool grow = false;                // it takes a larger layout where hosts come back
   double grow_interval_s = 600;     // between two looks at the hosts
-  double hang_s = 0;                // nothing moved for so long: a hang; 0: never
-  double grace_s = 0;       // from the request to stop to the end by force; 0: as saves take
-  double time_limit_s = 0;  // of this supervisor; then it stops the job; 0: none
-  double wait_nodes_s = 0;  // for hosts, where too few are healthy
+  double hang_s = 0;                // the time without progress that is a hang; 0: none is
+  double grace_s = 0;       // between the request to stop and the end by force; 0: as saves take
+  double time_limit_s = 0;  // the time after which this supervisor stops the job; 0: none
+  double wait_nodes_s = 0;  // how long it waits for hosts, where too few are healthy
   Index quarantine_s = quarantine_window_s;  // how long a host stays out
   bool auto_saves = false;                   // PROGRAM has --save-interval auto
-  double save_seconds = 0;                   // and this --save-interval-seconds; 0: not given
-  bool snapshots = false;      // PROGRAM keeps some in memory, which may be newer than its files
+  double save_seconds = 0;                   // its --save-interval-seconds; 0: not given
+  bool snapshots = false;      // PROGRAM keeps them in memory; they may be newer than its files
   bool watched = true;         // PROGRAM is trireme's: it writes metrics and checkpoints
   std::string program;         // its name
   std::string metrics;         // its file of steps
   std::string ckpt_step = {};  // its --ckpt-step; empty: not given
   std::string run;             // id of the run, where it is a new one
   Index pid = 0;
-  std::string host;  // of this process
+  std::string host;  // the host of this process
 
   bool elastic() const { return min_nodes > 0 && min_nodes < nodes; }
   Index least_nodes() const { return elastic() ? min_nodes : nodes; }
@@ -77,7 +77,7 @@ struct Session {
   RunFiles& files;
   const Settings settings;
   History history;
-  const double began;  // of this supervisor
+  const double began;  // when this supervisor began
   int stop = 0;        // the signal that asked to stop; 0: none
   double stop_since = 0;
   int force = 0;  // the signal that asked to end at once

@@ -11,7 +11,7 @@
 
 namespace trireme::supervisor {
 
-/// Unlike that of any other run.
+/// Returns an id unlike that of any other run.
 std::string new_run_id(Index date, Index pid);
 
 class Supervisor {
@@ -39,7 +39,7 @@ class Supervisor {
   const History& history_;
   Layouts layouts_;
   Hosts hosts_;
-  double last_ended_ = -1;  // of the last attempt; -1: there was none
+  double last_ended_ = -1;  // when the last attempt ended; -1: there was none
 };
 
 /// Returns the step that an attempt starts from where that is not the newest: after gradients that

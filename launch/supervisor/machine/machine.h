@@ -29,7 +29,7 @@ inline const std::string event_variable = "TRIREME_EVENT_KEY";
 struct MachineOptions {
   Words mpirun = {"mpirun"};
   HostSource hosts;
-  Index slots = 1;  // of a host whose line does not say how many
+  Index slots = 1;  // those of a host whose line does not say how many
   std::string remote_shell, on_event, on_quarantine;
   /// "short": that of trireme; "off" or empty: none; otherwise a command of the shell, whose exit
   /// code is 0 where the host TRIREME_HOST may be used.
@@ -45,7 +45,7 @@ struct Scene {
   pid_t mpirun = -1;  // -1: no attempt runs
   Index attempt = 0, date = 0;
   std::string pages = {};        // directory of the status pages of ranks on this machine
-  std::vector<Host> hosts = {};  // of the attempt; none: this machine
+  std::vector<Host> hosts = {};  // the attempt's hosts; none: this machine
   Index spares = 0;              // hosts at hand that could replace one
 };
 
@@ -59,7 +59,8 @@ class Machine : public Launcher {
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
-  /// What the ledger said when this process took the run. Ends what an earlier supervisor left.
+  /// Returns what the ledger said when this process took the run. Ends what an earlier supervisor
+  /// left.
   History take_over(const std::string& new_run_id);
 
   RunFiles& files() { return *files_; }
@@ -92,7 +93,7 @@ class Machine : public Launcher {
   /// Returns the variable that each process of the run has in its environment, "NAME=VALUE".
   std::string variable() const { return run_variable + "=" + key_; }
 
-  /// Whether SIGTERM, SIGINT, SIGHUP or trireme stop asked for the end.
+  /// Returns whether SIGTERM, SIGINT, SIGHUP or trireme stop asked for the end.
   bool stopped_by_user() const { return stop_seen_ || ended_by_signal_; }
 
  private:
@@ -112,29 +113,30 @@ class Machine : public Launcher {
   std::unique_ptr<Lease> lease_;
   std::unique_ptr<JobFiles> files_;
   std::function<void()> at_each_observation_;
-  std::vector<NodeState> shown_;  // in nodes.json
+  std::vector<NodeState> shown_;  // the states in nodes.json
   std::string key_;
-  PrivateDirectories own_;  // of the attempt
+  PrivateDirectories own_;  // the attempt's directories
   int signals_ = -1;        // signalfd
   std::set<pid_t> family_;  // programs that this process has started and that have not ended
 
-  // The attempt.
+  // These are of the attempt.
   Index attempt_ = 0, began_ = 0, ranks_ = 0;
   std::vector<Host> hosts_;
   std::unique_ptr<Child> mpirun_;
   std::optional<ChildEnd> mpirun_end_;
   std::unique_ptr<OutputLog> log_;
   EvidenceReader reader_;
-  OutsideBoxes outside_;  // what is shown
+  OutsideBoxes outside_;  // passes on what is shown
   std::string dead_rank_was_;
-  OomKills oom_kills_;  // when it began
+  OomKills oom_kills_;  // the counts when it began
   MetricsTail metrics_;
   bool printed_ = false;
-  std::vector<std::string> slow_;          // ranks, when it ended
-  double gpus_per_rank_ = -1;              // as they have said; -1: they have not
+  std::vector<std::string> slow_;          // ranks that were slow when it ended
+  double gpus_per_rank_ = -1;              // the number that they have said; -1: they have not
   std::unique_ptr<RankWatch> rank_watch_;  // null where no connections can be taken
 
-  // Sessions that are no attempt's: of this process, of children that it had before, of --on-event.
+  // Sessions that are no attempt's: those of this process, of children that it had before, and of
+  // --on-event.
   std::set<pid_t> others_;
   std::list<Child> commands_;  // shells of --on-event and --on-quarantine that have not ended
   bool said_too_many_ = false;

@@ -11,12 +11,12 @@
 
 namespace trireme::supervisor {
 
-/// Why mpirun has started nothing, with the remedy, where a box with this first line says so;
-/// empty: it does not.
+/// Returns why mpirun has started nothing, with the remedy, where a box with this first line says
+/// so; empty: it does not.
 std::string refusal_in(std::string_view first_line);
 /// Returns that reason for a line outside of boxes, which mpirun or srun prints.
 std::string refusal_of(std::string_view line);
-/// Whether a box with this first line says why a job has ended, not only that it has.
+/// Returns whether a box with this first line says why a job has ended, not only that it has.
 bool says_why(std::string_view first_line);
 
 /// A job's output without the boxes that the supervisor knows.
@@ -27,21 +27,18 @@ class OutsideBoxes {
   std::string pass(std::string_view text);
   /// Returns what is held back: the output has ended.
   std::string rest();
-  /// First lines of the boxes that were left out.
+  /// Returns the first lines of the boxes that were left out.
   const std::vector<std::string>& left_out() const { return left_out_; }
 
  private:
   void end_line(std::string& shown);
 
-  std::string rule_;  // with its end, before a line that is not complete
-  std::string line_;  // what of it is not shown, so far
+  std::string rule_;  // a rule with its end, before a line that is not complete
+  std::string line_;  // the part of the line that is not shown so far
   bool partly_shown_ = false, in_box_ = false;
-  int lines_ = 0;  // of the box so far
+  int lines_ = 0;  // the number of lines of the box so far
   std::vector<std::string> left_out_;
 };
-
-// OutputLog: what an attempt prints, in a file that is begun anew before it grows too long, and
-// what it says of how the attempt ended.
 
 /// Reads what an attempt prints: the first error of the program, what mpirun says of its end, and
 /// the hosts that it names.
@@ -55,7 +52,7 @@ class EvidenceReader {
   void read_line_of_program(const std::string& line);
   void note_boxes();
 
-  std::string open_;  // line without its end
+  std::string open_;  // a line without its end
   std::string open_of_program_;
   OutsideBoxes outside_;
   std::size_t boxes_noted_ = 0;
@@ -64,6 +61,7 @@ class EvidenceReader {
   Evidence found_;
 };
 
+/// Keeps what an attempt prints in a file that is begun anew before it grows too long.
 class OutputLog {
  public:
   /// A part that is full is renamed to PATH.1, in place of the part before. Throws: Error.
@@ -71,7 +69,7 @@ class OutputLog {
   ~OutputLog();
   OutputLog(const OutputLog&) = delete;
   OutputLog& operator=(const OutputLog&) = delete;
-  /// A full disk costs lines, not the job.
+  /// Appends the text. A full disk costs lines, not the job.
   void write(std::string_view text);
 
  private:

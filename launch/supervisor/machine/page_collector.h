@@ -1,5 +1,5 @@
-// PageCollector: the status pages of ranks on other machines. Agents (observe::PageAgent), one on
-// each, connect to it and send pages, which it keeps as files of this machine.
+// PageCollector receives the status pages of ranks on other machines. Agents (observe::PageAgent),
+// one on each, connect to it and send pages, which it keeps as files of this machine.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@ namespace trireme::supervisor {
 
 class PageCollector {
  public:
-  /// `directory`: for the copies; it is made. Throws: Error when it cannot be, or no connections
-  /// can be taken.
+  /// `directory`: where the copies are; it is made. Throws: Error when it cannot be, or no
+  /// connections can be taken.
   PageCollector(std::string directory, int ranks);
   ~PageCollector();
   PageCollector(const PageCollector&) = delete;
@@ -30,19 +30,19 @@ class PageCollector {
   /// Asks for all pages, and waits for them. Agents from which nothing has come for `silent_s` are
   /// not waited for.
   void request(double silent_s);
-  /// Whether anything has come in the last `silent_s` seconds: where agents of several other
-  /// machines are connected, from one of these. The agent of this machine answers also while this
-  /// machine is cut off from all others.
+  /// Returns whether anything has come in the last `silent_s` seconds: where agents of several
+  /// other machines are connected, from one of these. The agent of this machine answers also while
+  /// this machine is cut off from all others.
   bool any_answers_within(double silent_s) const;
 
   struct RemoteRank {
-    bool running = false;  // its process
+    bool running = false;  // its process runs
     observe::ProcessState state;
-    std::int64_t clock_ahead_ns = 0;  // of its machine, to that of this one
-    double heard_s = 0;               // ago, of its agent
-    bool connected = true;  // its agent; that of a machine that is cut off is for some time
+    std::int64_t clock_ahead_ns = 0;  // its machine's clock minus that of this one
+    double heard_s = 0;               // how long ago its agent was heard
+    bool connected = true;  // its agent is; for some time also when its machine is cut off
   };
-  /// Nothing where no page has come.
+  /// Returns what is known of a rank; nothing where no page has come.
   std::optional<RemoteRank> find(int rank) const;
   observe::NamedStack stack_of(int rank, double seconds);
 

@@ -11,8 +11,8 @@
 
 namespace trireme::supervisor {
 
-/// Whether a file is the core of a process that had this "NAME=VALUE" in its environment when it
-/// began. One that was cut off, or holds no stack, is not known to be.
+/// Returns whether a file is the core of a process that had this "NAME=VALUE" in its environment
+/// when it began. One that was cut off, or holds no stack, is not known to be.
 bool is_core_of(const std::string& path, const std::string& variable);
 
 /// Moves such core files of this user that were written in `from` since a time (seconds since 1970)
@@ -23,17 +23,17 @@ std::vector<std::string> keep_cores(const std::string& from, Index since,
 
 /// Processes that the kernel ended for lack of memory, as far as a normal user can see them.
 struct OomKills {
-  std::optional<Index> of_group;    // of processes in the control group of this one
-  std::optional<Index> of_machine;  // of all processes
+  std::optional<Index> of_group;    // those in the control group of this process
+  std::optional<Index> of_machine;  // those of the whole machine
 };
-/// So far. `root`: of the file system; tests give another.
+/// Counts those so far. `root`: that of the file system; tests give another.
 OomKills count_oom_kills(const std::string& root = "");
 
-/// Whether any are counted here.
+/// Returns whether the kernel counts them here.
 inline bool counts(const OomKills& kills) { return kills.of_group || kills.of_machine; }
 
-/// A sentence on what came between two counts; empty: nothing. Where the control group counts, the
-/// rest of the machine does not.
+/// Returns a sentence on what came between two counts; empty: nothing. Where the control group
+/// counts, the rest of the machine does not.
 std::string new_oom_kills(const OomKills& before, const OomKills& after);
 
 }  // namespace trireme::supervisor

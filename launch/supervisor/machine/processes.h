@@ -10,16 +10,18 @@
 
 namespace trireme::supervisor {
 
-/// Living children of this process (orphans that it adopted among them) that are in none of these
-/// sessions, and do not have `spared`, "NAME=VALUE", in their environment; zombies are not living.
+/// Returns the living children of this process (orphans that it adopted among them) that are in
+/// none of these sessions, and do not have `spared`, "NAME=VALUE", in their environment; zombies
+/// are not living.
 std::vector<pid_t> children_outside(const std::set<pid_t>& sessions,
                                     const std::string& spared = "");
 
 struct Descendant {
   pid_t id = -1, parent = -1;
-  std::string value;  // of the variable that was asked for, in its environment; empty: it has none
+  std::string value;  // that of the variable in its environment; empty: it has none
 };
-/// Living processes that a process has started, directly or not, in the order of their ids.
+/// Returns the living processes that a process has started, directly or not, in the order of their
+/// ids.
 std::vector<Descendant> descendants_of(pid_t root, const std::string& variable);
 /// Sends a signal to a process if its environment has this "NAME=VALUE".
 void signal_if_it_has(pid_t id, const std::string& variable, int signal);

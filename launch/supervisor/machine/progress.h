@@ -13,25 +13,26 @@ namespace trireme::supervisor {
 
 class MetricsTail {
  public:
-  /// Steps from now on. The file need not exist yet; an empty path has no steps.
+  /// Reads steps from now on. The file need not exist yet; an empty path has no steps.
   explicit MetricsTail(std::string path);
-  /// Whole lines since the last call. A job that resumes cuts off lines that it will repeat.
+  /// Returns the steps of whole lines since the last call. A job that resumes cuts off lines that
+  /// it will repeat.
   std::vector<Step> read();
 
  private:
   Index size() const;
 
   std::string path_;
-  Index at_ = 0;  // all before it is read
+  Index at_ = 0;  // all before this place is read
 };
 
-/// The step of its last whole line; 0: none.
+/// Returns the step of the last whole line of a file of metrics; 0: none.
 Index last_step_in(const std::string& metrics);
 
 /// How fast a job does steps.
 struct StepRate {
   double usual_s = 0;  // the median of its last steps; 0: it has done none
-  double age_s = 0;    // of the last one
+  double age_s = 0;    // how long ago the last one ended
 };
 StepRate step_rate_in(const std::string& metrics);
 
@@ -41,11 +42,12 @@ class DurableWatch {
  public:
   /// `run`: the directory of checkpoints, which need not exist yet.
   explicit DurableWatch(std::string run) : run_(std::move(run)) {}
-  /// 0: there is none. `now`: seconds of a clock that does not jump. The directory is read where
-  /// its date has changed, and every 2 s: some network file systems show dates late, and two
-  /// commits within one tick of the clock of the file system have one date.
+  /// Returns the newest durable step; 0: there is none. `now`: seconds of a clock that does not
+  /// jump. The directory is read where its date has changed, and every 2 s: some network file
+  /// systems show dates late, and two commits within one tick of the clock of the file system have
+  /// one date.
   Index newest(double now);
-  /// The next newest() reads the directory, whatever its date.
+  /// Has the next newest() read the directory, whatever its date.
   void look_again() { changed_ns_ = -1; }
 
  private:

@@ -21,28 +21,31 @@ inline constexpr const char* verdict_file = "verdict.json";
 class RankWatch {
  public:
   struct Options {
-    std::string pages;   // directory of the status pages
-    std::string folder;  // of the attempt
+    std::string pages;   // the directory of the status pages
+    std::string folder;  // the folder of the attempt
     int ranks = 1;
     double hang_s = 0;             // --hang-timeout: the least limit; 0: that of HangLimits
     std::vector<Host> hosts = {};  // empty: all ranks are on this machine
-    Index ranks_of_each = 1;       // of these hosts
+    Index ranks_of_each = 1;       // the ranks of each of these hosts
   };
-  /// `collector`: of the pages of other machines, in the same directory; null where there are none.
+  /// `collector`: receives the pages of other machines, in the same directory; null where there are
+  /// none.
   explicit RankWatch(Options options, std::unique_ptr<PageCollector> collector = nullptr);
 
-  /// Whether pages of ranks are seen: other programs write none, and other machines may not answer.
+  /// Returns whether pages of ranks are seen: other programs write none, and other machines may not
+  /// answer.
   bool has_pages() const;
-  /// Call it often: it looks some times a second. Something when there is a verdict, which is then
-  /// in the folder as well, or when a job of which there was one moves again.
+  /// Looks some times a second, however often it is called. Returns something when there is a
+  /// verdict, which is then in the folder as well, or when a job of which there was one moves
+  /// again.
   std::optional<Hang> observe(double now_s);
-  /// "rank 2 (n1, pp0 dp2 tp0), in "attention backward", step 3", as its last page says, which
-  /// outlives it; empty: it has none.
+  /// Returns "rank 2 (n1, pp0 dp2 tp0), in "attention backward", step 3", as its last page says,
+  /// which outlives it; empty: it has none.
   std::string last_place(int rank) const;
-  /// GPUs of a rank, as the first page says that does: 0 on CPUs, a part of one where ranks share
-  /// it; -1: none says it.
+  /// Returns the GPUs of a rank, as the first page says that does: 0 on CPUs, a part of one where
+  /// ranks share it; -1: none says it.
   double gpus_per_rank();
-  /// Ranks and nodes that are slower than others, a line each.
+  /// Returns the ranks and nodes that are slower than others, a line each.
   std::vector<std::string> slow() const;
   /// Returns those of `hosts` that have ranks slower than others.
   std::vector<SlowHost> slow_hosts() const;
@@ -62,26 +65,26 @@ class RankWatch {
   observe::HangWatch watch_;
   std::vector<std::unique_ptr<observe::PageReader>> readers_;  // by rank; null: no page so far
   double looked_at_ = -1;
-  double asked_at_ = -1;        // other machines
-  double logged_quiet_s_ = -1;  // of the verdict in the folder; -1: there is none
+  double asked_at_ = -1;        // when other machines were asked
+  double logged_quiet_s_ = -1;  // that of the verdict in the folder; -1: there is none
 };
 
-/// What is known of the ranks of the attempt that runs, or of which the supervisor has died, by
-/// rank, as its machine has their pages; of processes on other machines it is not known whether
-/// they run. Empty between attempts, and on other machines.
-/// `unreadable` gets why a page cannot be read, as of a job of another version of trireme.
+/// Returns by rank what is known of the ranks of the attempt that runs, or of which the supervisor
+/// has died, as its machine has their pages; it is not known whether processes on other machines
+/// run. Returns none between attempts, and on other machines. `unreadable` gets why a page cannot
+/// be read, as of a job of another version of trireme.
 std::vector<observe::RankReport> reports_of_attempt(const Paths& paths, const History& history,
                                                     std::string& unreadable);
-/// The pages in these reports.
+/// Returns the pages in these reports.
 std::vector<observe::PageState> pages_in(const std::vector<observe::RankReport>& reports);
 std::vector<observe::PageState> pages_of_attempt(const Paths& paths, const History& history);
-/// What the kernel says of the process of a rank: "running", "stopped (SIGSTOP)", "gone"; "unknown"
-/// of another machine.
+/// Returns what the kernel says of the process of a rank: "running", "stopped (SIGSTOP)", "gone";
+/// "unknown" on another machine.
 std::string describe_process(const observe::RankReport& rank);
-/// Why no rank moves, where none has moved for a second; empty: one has, or there is no reason to
-/// see. All processes are to be of this machine.
+/// Returns why no rank moves, where none has moved for a second; empty: one has, or no reason is
+/// seen. All processes are to be of this machine.
 std::string describe_stall(const std::vector<observe::RankReport>& reports);
-/// Lines of RankWatch::slow() for these pages.
+/// Returns the lines of RankWatch::slow() for these pages.
 std::vector<std::string> describe_slow(const std::vector<observe::PageState>& pages);
 
 }  // namespace trireme::supervisor

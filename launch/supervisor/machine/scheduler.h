@@ -16,16 +16,16 @@
 
 namespace trireme::supervisor {
 
-/// Each is read again before each attempt.
+/// Where the hosts come from; it is read again before each attempt.
 struct HostSource {
   enum class Kind { this_machine, hostfile, slurm, discovery };
   Kind kind = Kind::this_machine;
   std::string name;  // for messages: "--hostfile FILE", "Slurm job 17"
-  std::string path;  // of the file, or of the script that prints lines like those of the file
-  std::string text;  // of a Slurm job: such lines
+  std::string path;  // the file, or the script that prints lines like those of the file
+  std::string text;  // such lines, for a Slurm job
 };
 
-/// The value of a variable of the environment; empty: not set.
+/// Returns the value of a variable of the environment; empty: not set.
 using Environment = std::function<std::string(const std::string& name)>;
 std::string variable_of_this_process(const std::string& name);
 
@@ -37,37 +37,37 @@ struct HostRequest {
   std::vector<std::string> mpirun;  // mpirun and its options
   bool several = false;             // --nodes and --spares are more than one host
 };
-/// --hostfile comes first, then a Slurm job of several nodes, then `discovery`, where there is such
-/// a file. Throws: Error when the options of mpirun name hosts, which it alone would know, or the
-/// list of Slurm's nodes cannot be read.
+/// Finds where the hosts come from: --hostfile comes first, then a Slurm job of several nodes, then
+/// `discovery`, where there is such a file. Throws: Error when the options of mpirun name hosts,
+/// which it alone would know, or the list of Slurm's nodes cannot be read.
 HostSource find_hosts(const HostRequest& request, const Environment& environment,
                       const std::string& discovery = mpijob_discovery);
 
 /// Reads `lines` by parse_hosts(), with `name`, where they are from, before its errors. Throws:
 /// Error.
 std::vector<Host> hosts_in(const std::string& lines, const std::string& name, Index default_slots);
-/// Empty: this machine. Throws: Error.
+/// Returns the hosts of a source; empty: this machine. Throws: Error.
 std::vector<Host> read_hosts(const HostSource& source, Index default_slots);
 
-/// "node[1-3,07],gpu5": node1, node2, node3, node07, gpu5. Throws: Error.
+/// Returns node1, node2, node3, node07 and gpu5 for "node[1-3,07],gpu5". Throws: Error.
 std::vector<std::string> expand_nodelist(const std::string& list);
 
-/// Whether the batch script of a Slurm job asks to keep the job when a node is lost. Slurm shows
-/// that nowhere else.
+/// Returns whether the batch script of a Slurm job asks to keep the job when a node is lost. Slurm
+/// shows that nowhere else.
 bool asks_for_no_kill(const std::string& batch_script);
 /// Asks that for the job of this process: SBATCH_NO_KILL and SLURM_NO_KILL count as well.
 bool job_has_no_kill(const Environment& environment);
 
 // Which hosts do not answer: mpirun does not name a host on which it could start nothing.
 
-/// The command by which mpirun starts its daemons on other hosts; empty where a scheduler does.
-/// `given`: --remote-shell.
+/// Returns the command by which mpirun starts its daemons on other hosts; empty where a scheduler
+/// does. `given`: --remote-shell.
 Words remote_shell_of(const std::string& given, const Words& mpirun, const HostSource& source,
                       const Environment& environment);
 
 /// Finds those where `shell HOST true` fails, or takes longer than `longest_s`; all are tried at
-/// once. This machine, which needs no shell, is left out. None where none of several hosts answers:
-/// then it is rather the shell.
+/// once. This machine, which needs no shell, is left out. Finds none where none of several hosts
+/// answers: then it is rather the shell.
 class UnreachableHosts : public Pending<std::vector<std::string>> {
  public:
   UnreachableHosts(std::set<pid_t>& family, const std::vector<Host>& hosts, const Words& shell,
@@ -84,8 +84,8 @@ class UnreachableHosts : public Pending<std::vector<std::string>> {
 
 // --requeue-self: a Slurm job that was stopped and saved is queued again.
 
-/// Whether Slurm queues a job again that ends with `exit_code`: RequeueExit of `scontrol show
-/// config`, such as "RequeueExit = 75,130-134".
+/// Returns whether Slurm queues a job again that ends with `exit_code`: RequeueExit of `scontrol
+/// show config`, such as "RequeueExit = 75,130-134".
 bool slurm_requeues(const std::string& config, int exit_code);
 
 /// Queues the job again unless Slurm will, which ends this process. Returns what it did, or what

@@ -31,8 +31,8 @@ class Terminal {
 
  private:
   struct State;
-  std::shared_ptr<State>
-      state_;  // of the thread as well, which may wait for its reader without an end
+  /// Shared with the thread, which may wait for its reader without an end.
+  std::shared_ptr<State> state_;
 };
 
 // A block of text that is shown again and again: on a terminal in its own place.

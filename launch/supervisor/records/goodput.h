@@ -1,5 +1,5 @@
-// Where the time of a run went: useful steps, steps that had to be done again, start, stalls,
-// waiting; and what it cost.
+// Where the time of a run went: into useful steps, steps that had to be done again, start, stalls
+// and waiting; and what it cost.
 #pragma once
 
 #include <cstddef>
@@ -18,32 +18,32 @@ struct AttemptLine {
   Index attempt = 0, at = 0;        // at: when it ended, or began where it runs; seconds since 1970
   std::optional<Cause> cause = {};  // nothing: it runs, or its supervisor died
   std::string reason;               // who, where and what, in a sentence
-  Index lost_steps = 0;             // that are done again
-  double lost_s = 0;  // with what came after it: the wait, and the start of the next attempt
+  Index lost_steps = 0;             // steps that are done again
+  double lost_s = 0;                // their time, with the wait and the start of the next attempt
 };
 
-/// The newest attempts first, `most` of them, each as "2026-11-28 02:14:07  attempt 5  hang ...";
-/// then what to do after the causes among them.
+/// Lists the newest attempts first, `most` of them, each as "2026-11-28 02:14:07  attempt 5  hang
+/// ..."; then what to do after the causes among them.
 std::string to_text(const std::vector<AttemptLine>& lines, std::size_t most);
 Json to_json(const std::vector<AttemptLine>& lines);
 
-/// Which steps of an attempt were not done again, although they were not durable when it ended: the
-/// next attempt has started from a snapshot.
+/// The steps of an attempt that were not done again, although they were not durable when it ended:
+/// the next attempt has started from a snapshot.
 struct RecoveredSteps {
-  Index lost_steps = 0;  // that its end has cost: from where the next attempt has started
-  double seconds = 0;    // of AttemptEnded::lost_s that were not lost
+  Index lost_steps = 0;  // the steps that its end has cost, as the next attempt started
+  double seconds = 0;    // the part of AttemptEnded::lost_s that was not lost
 };
 /// Counts those of an attempt that has ended.
 RecoveredSteps recovered_steps(const History& history, std::size_t attempt);
 
-/// The steps of one attempt. Constant memory as long as steps become durable.
+/// The steps of one attempt. It takes constant memory as long as steps become durable.
 class StepTimes {
  public:
   void step(Index number, double seconds) { open_.push_back({number, seconds}); }
-  /// Steps up to this one need not be done again.
+  /// Says that steps up to this one need not be done again.
   void durable(Index number);
   double durable_s() const { return durable_s_; }
-  double open_s() const;  // of steps that are not durable
+  double open_s() const;  // the time of steps that are not durable
 
  private:
   struct Step {
@@ -68,19 +68,19 @@ struct Goodput {
     double all = 0, spare = 0, lost = 0;
   };
   Hours gpu, node;
-  bool gpus_assumed = false;  // one for each rank of an attempt that has not said it
+  bool gpus_assumed = false;  // an attempt that has not said it counts with one for each rank
   /// `lost_s`: steps that are done again, the time until it was noticed, and the wait and the start
   /// after it.
   struct Cost {
     Index failures = 0, lost_steps = 0;
     double lost_s = 0;
   };
-  std::vector<AttemptLine> lines;  // one for each attempt, also for one that runs
+  std::vector<AttemptLine> lines;  // a line for each attempt, also for one that runs
   std::map<Cause, Cost> causes;
   std::map<std::string, Index> failures_of_host;
-  std::vector<std::string> notes;  // of attempts: which ranks were slow, and spikes of the loss
+  std::vector<std::string> notes;  // which ranks of attempts were slow, and spikes of the loss
   std::optional<SaveInterval> saves;
-  std::optional<SaveRule> chosen;  // by --save-interval auto, for attempt `chosen_in`: the last one
+  std::optional<SaveRule> chosen;  // the last rule of --save-interval auto, in attempt `chosen_in`
   Index chosen_in = 0;
   std::map<std::string, double> layouts;  // wall_s of attempts whose layout is known
   double ratio() const { return wall_s > 0 ? useful_s / wall_s : 0; }
@@ -96,7 +96,7 @@ struct Price {
   std::string gpu;
   bool of_node() const { return gpu == "node"; }
 };
-/// "2.5", "H100=2.5" or "node=0.4". Throws: Error.
+/// Reads "2.5", "H100=2.5" or "node=0.4". Throws: Error.
 Price parse_price(const std::string& text);
 std::string to_text(const Goodput& goodput, const Price& price);
 Json to_json(const Goodput& goodput, const Price& price);

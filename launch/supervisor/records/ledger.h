@@ -14,7 +14,8 @@ namespace trireme::supervisor {
 
 /// Returns the seconds since 1970, by the clock that people set.
 inline Index date_now() { return Index{std::time(nullptr)}; }
-/// Seconds since 1970 (UTC) as "2026-11-22T01:49:05Z", and back; 0 for what is no such time.
+/// Returns seconds since 1970 (UTC) as "2026-11-22T01:49:05Z"; date_of() reads that, and returns 0
+/// for what is no such time.
 std::string date_text(Index seconds);
 Index date_of(const std::string& text);
 
@@ -22,12 +23,12 @@ Index date_of(const std::string& text);
 struct SupervisionBegan {
   Index at = 0, pid = 0;
   std::string host, run;       // run: id of the run, made by its first supervisor
-  std::string program;         // name of PROGRAM without its directory
+  std::string program;         // the name of PROGRAM without its directory
   Index quarantine_s = 0;      // how long a host stays in quarantine; 0: as long as by default
-  std::string metrics = {};    // file of the steps of PROGRAM; empty: RUN/metrics.jsonl
+  std::string metrics = {};    // the file of the steps of PROGRAM; empty: RUN/metrics.jsonl
   std::string ckpt_step = {};  // --ckpt-step of PROGRAM; empty: not given
-  Index format = 0;            // of the lines that follow; 0: of trireme 0.2 and before
-  std::string version = {};    // of trireme
+  Index format = 0;            // that of the lines that follow; 0: that of trireme 0.2 and before
+  std::string version = {};    // trireme's version
 };
 /// The format that this version writes, and the newest that it reads.
 constexpr Index ledger_format = 1;
@@ -56,15 +57,15 @@ enum class Cause {
   replacement,
   stopped,
   supervisor_lost,
-  unknown  // to this version of trireme
+  unknown  // this version of trireme does not know it
 };
 /// Returns the name in the ledger and in reports: "node_lost".
 std::string name(Cause cause);
 /// Returns the cause of this name, or unknown.
 Cause cause_named(std::string_view name);
-/// Whether the supervisor had the job save and end to continue on other hosts: no failure.
+/// Returns whether the supervisor had the job save and end to continue on other hosts: no failure.
 bool is_planned(Cause cause);
-/// Whether the attempt did not end as intended.
+/// Returns whether the attempt did not end as intended.
 bool is_failure(Cause cause);
 /// Returns what a person may do after an attempt with this cause; empty: nothing.
 std::string remedy_for(Cause cause);
@@ -89,11 +90,11 @@ struct AttemptBegan {
   Index resumed = 0;            // newest durable step when it began; 0: from scratch
   double waited_s = 0;          // since the attempt before it, or since its supervisor began
   std::string layout = {};      // "pp1 dp2 tp2"; empty: the program was not asked
-  bool fewer = false;           // hosts than --nodes
+  bool fewer = false;           // it has fewer hosts than --nodes
   Index slots = 0;              // ranks on each host but the last; 0: all hosts have equally many
   double no_hosts_s = 0, preflight_s = 0;  // parts of waited_s: too few hosts; measuring them
-  bool went_back = false;                  // from `resumed`, though newer steps may be durable
-  std::optional<SaveRule> saves = {};      // nothing: as PROGRAM's options say
+  bool went_back = false;  // it started from `resumed`, though newer steps may be durable
+  std::optional<SaveRule> saves = {};  // nothing: as PROGRAM's options say
 };
 /// The step that an attempt has started from.
 struct Started {
@@ -109,15 +110,15 @@ struct Verdict {
 };
 struct AttemptEnded : Verdict {
   Index attempt = 0, at = 0;
-  Index code = 0;  // of mpirun; 128 + the signal that ended it
+  Index code = 0;  // mpirun's exit code, or 128 + the signal that ended it
   Index last_step = 0, durable = 0;
   // Together wall_s, but for detect_s, which is a part of stall_s.
   double wall_s = 0, start_s = 0, useful_s = 0, lost_s = 0, stall_s = 0, detect_s = 0;
   double gpus_per_rank = -1;  // 0 on CPUs; -1: not known
   double save_s = 0;          // the longest save, from the end of its step until it was durable
-  Index first_step = 0;       // that it did; 0: none
+  Index first_step = 0;       // the first step that it did; 0: none
   std::vector<std::string> slow = {};  // ranks and nodes that were slow at its end, a line each
-  Index saves = 0;                     // that it has made
+  Index saves = 0;                     // how many saves it has made
   double save_interval = 0;            // mean number of steps between two; 0: fewer than two
   Started started = {};
   /// Where Cause::corruption was seen in a step done twice, the newest clean step before it; -1:
@@ -133,7 +134,7 @@ struct Attempt {
 struct Release {
   std::string host;
   Index at = 0;
-  std::size_t after = 0;  // so many attempts: what they blamed the host for is forgotten
+  std::size_t after = 0;  // the attempts before it: what they blamed the host for is forgotten
 };
 
 /// A host to do without where there are others: its GPU asks for a repair soon, or it is slow.
@@ -142,10 +143,10 @@ struct Leave {
   Index at = 0;
   std::string why;
   bool slow = false;
-  std::size_t after = 0;  // so many releases
+  std::size_t after = 0;  // the number of releases before it
 };
 
-/// One that `trireme chaos` has asked for.
+/// A fault that `trireme chaos` has asked for.
 struct Fault {
   Index attempt = 0, at = 0;
   std::string kind, victim;  // victim: "rank 3"
@@ -170,15 +171,15 @@ Json to_json(const LossSpike& line);
 struct History {
   std::string run, program, metrics;  // empty: no supervisor has begun, or the usual file
   std::vector<SupervisionBegan> supervisions;
-  std::optional<SupervisionEnded> end;  // of the last supervision; nothing: it died, or still runs
+  std::optional<SupervisionEnded> end;  // the last supervision's; nothing: it died, or still runs
   std::vector<Attempt> attempts;
-  std::size_t first = 0;  // attempts from here on were made since a supervision ended and said why
-  std::size_t given = 0;  // and these with the --ckpt-step that PROGRAM has now
+  std::size_t first = 0;  // the first attempt since a supervision ended and said why
+  std::size_t given = 0;  // the first one with the --ckpt-step that PROGRAM has now
   std::vector<Release> releases;
   std::vector<Leave> leaves;
   std::vector<Fault> faults;
   std::vector<LossSpike> spikes;
-  Index ignored = 0;       // lines that are none
+  Index ignored = 0;       // the number of lines that are none
   std::string newer = {};  // "format 2 of trireme 0.3.0", which is not read; empty: all is
 
   /// Returns where PROGRAM writes the metrics of its steps.
@@ -192,10 +193,10 @@ struct History {
   void add(const Fault& line) { faults.push_back(line); }
   void add(const LossSpike& line) { spikes.push_back(line); }
 };
-/// Never throws for what the text holds: a line that a crash has torn is no line.
+/// Reads a ledger. Never throws for what the text holds: a line that a crash has torn is no line.
 History replay(std::string_view text);
 
-/// The file, open to be appended to by one process.
+/// The file of a ledger, open to be appended to by one process.
 class LedgerFile {
  public:
   /// Creates it, or removes what a crash has left of a last line. Throws: Error.
@@ -204,7 +205,7 @@ class LedgerFile {
   LedgerFile(const LedgerFile&) = delete;
   LedgerFile& operator=(const LedgerFile&) = delete;
 
-  /// On disk when it returns. Throws: Error.
+  /// Appends a line, which is on disk when this returns. Throws: Error.
   void append(const Json& line);
 
  private:

@@ -8,27 +8,29 @@
 
 namespace trireme::supervisor {
 
-/// Times in seconds.
+/// What the interval between saves follows from. Times are in seconds.
 struct SaveInterval {
-  double steps = 0, step_s = 0;    // between two saves, the mean; of a step
-  double stall_s = 0, save_s = 0;  // that a save costs training at most; that it takes
-  double failure_s = 0;            // mean time between failures
-  /// Of steps, to lose least: T = sqrt(2 C M), for a stall C of each save and a mean time M between
-  /// failures (J. W. Young, "A first order approximation to the optimum checkpoint interval",
-  /// 1974), but at least as long as a save takes, since the next one waits for it.
+  double steps = 0, step_s = 0;    // the mean number between two saves; the time of a step
+  double stall_s = 0, save_s = 0;  // what a save costs training at most; what it takes
+  double failure_s = 0;            // the mean time between failures
+  /// Returns the interval in steps that loses least: T = sqrt(2 C M), for a stall C of each save
+  /// and a mean time M between failures (J. W. Young, "A first order approximation to the optimum
+  /// checkpoint interval", 1974), but at least as long as a save takes, since the next one waits
+  /// for it.
   double best_steps() const;
 };
-/// Nothing: fewer than two failures, or no two saves in one attempt.
+/// Returns nothing where there were fewer than two failures, or no two saves in one attempt.
 std::optional<SaveInterval> save_interval(const History& history);
 
-/// For the next attempt, with `--save-interval auto`: best_steps() once that is known. Before,
-/// every 10 minutes, or after two failures before any attempt has made two saves, every quarter of
-/// the mean time between failures; but every `seconds` where the user has given that.
+/// Returns when the next attempt saves, with `--save-interval auto`: every best_steps() once that
+/// is known. Before, every 10 minutes, or after two failures before any attempt has made two saves,
+/// every quarter of the mean time between failures; but every `seconds` where the user has given
+/// that.
 SaveRule choose_saves(const History& history, double seconds);
-/// "every 120 steps", "every 600 s"
+/// Returns "every 120 steps" or "every 600 s".
 std::string to_text(const SaveRule& rule);
 
-/// A line for people.
+/// Returns a line for people.
 std::string to_text(const SaveInterval& interval);
 Json to_json(const SaveInterval& interval);
 

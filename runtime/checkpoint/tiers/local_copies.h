@@ -29,8 +29,8 @@ struct DiskPace {
 
 class LocalCopies final : public CopyTier {
  public:
-  /// Copies from `mine`, the slots of this rank in memory, which is on `node`; `key`: of the run.
-  /// Makes the directory; where that fails there is a problem().
+  /// Copies from `mine`, the slots of this rank in memory, which is on `node`; `key`: that of the
+  /// run. Makes the directory; where that fails there is a problem().
   LocalCopies(const Context& context, const std::string& key, const store::Slots& mine,
               const std::string& node);
   /// Gives up what is being written.
@@ -38,21 +38,21 @@ class LocalCopies final : public CopyTier {
   LocalCopies(const LocalCopies&) = delete;
   LocalCopies& operator=(const LocalCopies&) = delete;
 
-  /// Why the directory cannot be used, and on which node; empty: it can.
+  /// Returns why the directory cannot be used, and on which node; empty: it can.
   const std::string& problem() const { return problem_; }
-  /// Some rank has a problem: none makes copies, which would never be complete. Those that are
-  /// there are read.
+  /// Says that some rank has a problem: then none makes copies, which would never be complete.
+  /// Those that are there are read.
   void make_none() { makes_ = false; }
   const store::Slots& slots() const { return slots_; }
-  /// What is found is forgotten, but `kept`. Training begins after step `start`.
+  /// Forgets what was found, but for `kept`. Training begins after step `start`.
   void open(const std::optional<SnapshotStep>& kept, Index start);
 
-  /// A step is due when it is the first one at or after a multiple of the interval.
+  /// Returns whether the step is the first one at or after a multiple of the interval.
   bool due(Index step) const override;
   void start(const store::Slots& memory, int slot, const store::SlotHeader& header) override;
   bool needs(int slot) const override { return !is_idle() && source_ == slot; }
   void poll() override;
-  /// What is not given up is finished without rests.
+  /// Finishes without rests what is not given up.
   void end(bool give_up) override;
   Index newest() const override { return newest_; }
 
@@ -77,7 +77,7 @@ class LocalCopies final : public CopyTier {
   std::string problem_;
   store::Slots slots_;
   FoundSlots found_;
-  store::SlotHeader header_;  // of what is being written
+  store::SlotHeader header_;  // the header of the copy that is being written
   int source_ = 0, target_ = 0;
   Index last_ = 0, newest_ = -1;  // last_: the step of the last copy, be it complete or not
   bool makes_ = true, warned_ = false;

@@ -30,16 +30,17 @@ class MemoryTier final : public SnapshotTier {
  public:
   /// Throws: Error where no supervisor says which run this is.
   static void require_supervisor(const Context& context);
-  /// What a rank takes with its copies, beyond what an earlier attempt has reserved for its own
-  /// slots. Those that it keeps of others are counted as large as its own; more_for_copies() is
+  /// Returns what a rank takes with its copies, beyond what an earlier attempt has reserved for its
+  /// own slots. Those that it keeps of others are counted as large as its own; more_for_copies() is
   /// what they take beyond that. Nothing without --save-memory-interval.
   static TierNeed need(const Context& context, const FlatLayout& flat,
                        const OptimizerOptions& optimizer);
-  /// Collective. `node`: that of this rank. Less than 0 where copies take less.
+  /// Collective. Returns what copies take beyond need(), less than 0 where they take less. `node`:
+  /// that of this rank.
   static Index more_for_copies(const Context& context, const FlatLayout& flat,
                                const OptimizerOptions& optimizer, const std::string& node);
-  /// Bytes of the node that open() uses again or gives back: what an earlier attempt has left, but
-  /// for the slots of the ranks in `own`, which are all those of this node.
+  /// Returns the bytes of the node that open() uses again or gives back: what an earlier attempt
+  /// has left, but for the slots of the ranks in `own`, which are all those of this node.
   static Index bytes_of_others(const Context& context, const std::vector<int>& own);
 
   /// `flat` and `optimizer` are bound and borrowed. `job`: the id of this job. Throws: Error, as
@@ -49,27 +50,29 @@ class MemoryTier final : public SnapshotTier {
   /// Throws: ConfigurationError on all ranks when none can use the directory of --save-local in the
   /// first attempt of a run.
   void connect();
-  /// The tiers with copies of its snapshots, nearest first.
+  /// Returns the tiers with copies of its snapshots, nearest first.
   const std::vector<CopyTier*>& copies() const { return copies_; }
 
-  /// Snapshots of jobs with another identity are not found. Before all that follows.
+  /// Sets the identity of the job: snapshots of jobs with another one are not found. Called before
+  /// all that follows.
   void identify(const KeyValues& identity);
-  /// Collective. The steps of `line` of which the piece of each rank is in some place; newest
-  /// first.
+  /// Collective. Returns the steps of `line` of which the piece of each rank is in some place;
+  /// newest first.
   std::vector<SnapshotStep> complete_steps(const store::TimeLine& line);
   /// Collective. Brings the pieces of `step` to memory of the nodes of their ranks, each from the
   /// place nearest to it. Returns those that did not come, as far as this rank knows.
   LostPieces fetch(const SnapshotStep& step);
-  /// Whether other places have these pieces, which are of no use in the nearest one; then fetch()
-  /// takes them there, and leaves alone what all others have read. `lost`: the same on every rank.
+  /// Returns whether other places have these pieces, which are of no use in the nearest one; then
+  /// fetch() takes them there, and leaves alone what all others have read. `lost`: the same on
+  /// every rank.
   bool has_other_places(const SnapshotStep& step, const LostPieces& lost);
   /// Names where a loaded step came from: "memory", or "local" if a piece came from a disk.
   const char* tier_of(const SnapshotStep& step) const;
   /// Fills parameters and state as far as this rank reads them. Throws: Error when a block is
   /// damaged; the content is then undefined.
   ReadReport read(const SnapshotStep& step, SavedScalars& scalars) const;
-  /// Collective. Takes the memory of the slots; all but `kept` is forgotten, and on disks all but
-  /// the newest complete step up to `start`, with which training begins. Returns why that failed on
+  /// Collective. Takes the memory of the slots. Forgets all but `kept`, and on disks all but the
+  /// newest complete step up to `start`, with which training begins. Returns why that failed on
   /// a rank, as where there is too little memory, or "": the same on all of them.
   std::string open(const std::optional<SnapshotStep>& kept, Index start);
 
@@ -110,16 +113,16 @@ class MemoryTier final : public SnapshotTier {
   SavedScalars scalars_;
   std::vector<Piece> pieces_;  // with their offsets
   store::Slots slots_;
-  FoundSlots found_;    // of this job's form
-  PiecePlaces places_;  // of all ranks
-  std::set<int> read_;  // ranks that have theirs in memory, of the step that is being loaded
-  Worker worker_;       // of a GPU's copies
+  FoundSlots found_;    // slots of this job's form
+  PiecePlaces places_;  // where the pieces of all ranks are
+  std::set<int> read_;  // ranks with their piece of the step that is loaded in memory
+  Worker worker_;       // copies the memory of a GPU
   std::unique_ptr<Snapshot> snapshot_;
   bool warned_ = false;
   std::unique_ptr<PartnerCopies> partner_;  // null without --save-memory-partner
   std::unique_ptr<LocalCopies> disk_;       // null without --save-local
   std::vector<CopyTier*> copies_;           // those two
-  /// On a GPU: copies to the host beside training.
+  /// Copies to the host beside training, on a GPU.
   std::unique_ptr<Stream> to_host_;
   std::unique_ptr<Event> ready_;
   bool copying_ = false, open_ = false;

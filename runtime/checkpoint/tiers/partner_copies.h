@@ -1,4 +1,4 @@
-// PartnerCopies: of each rank's snapshot a second one on another node, so that the loss of a node
+// PartnerCopies: a second copy of each rank's snapshot on another node, so that the loss of a node
 // loses no step either (--save-memory-partner). The partner of a rank is in the same place of the
 // node half of all nodes further on. Copies lie beside the snapshots of the partner, in two slots
 // as well. A copy has two rounds of votes: all have given up the older copy that it overwrites; all
@@ -19,8 +19,8 @@
 
 namespace trireme::checkpoint {
 
-/// Rank to rank: where a rank's snapshot is sent to. Empty where there is one node. `nodes`: the
-/// name of the node of each rank.
+/// Returns by rank the rank that its snapshot is sent to; empty where there is one node. `nodes`:
+/// the name of the node of each rank.
 std::vector<int> partners(const std::vector<std::string>& nodes);
 
 class PartnerCopies final : public CopyTier {
@@ -30,15 +30,16 @@ class PartnerCopies final : public CopyTier {
   PartnerCopies(const Context& context, const store::Slots& mine, bool& warned,
                 const std::string& node = host_name());
 
-  /// Collective. What copies of a rank take of the memory of `node` beyond its own snapshots, which
-  /// are `bytes` in all; less than 0 where they take less.
+  /// Collective. Returns what copies of a rank take of the memory of `node` beyond its own
+  /// snapshots, which are `bytes` in all; less than 0 where they take less.
   static Index more_than_own(const Context& context, Index bytes, const std::string& node);
 
-  /// Reserves memory; copies of other steps are forgotten.
+  /// Reserves memory, and forgets copies of steps other than `kept`.
   void open(const std::optional<SnapshotStep>& kept);
   /// Returns the ranks whose copies belong to a rank of this node.
   std::vector<int> sources_of_node() const;
-  /// Whether some rank has no copy of this step: the one before it is then the newest that has.
+  /// Returns whether some rank has no copy of this step: the newest step with copies is then the
+  /// one before it.
   bool has_lost(Index step) const { return lost_ == step; }
 
   bool due(Index) const override { return true; }
@@ -56,7 +57,7 @@ class PartnerCopies final : public CopyTier {
       const std::function<bool(const store::SlotHeader&)>& is_mine) override;
   /// A line "form F" says that a rank needs headers of that form.
   void note(const std::vector<std::vector<std::string>>& found, PiecePlaces& places) override;
-  /// `lost` is then that of all ranks.
+  /// Afterwards `lost` is that of all ranks.
   std::string fetch(const SnapshotStep& step, const std::vector<int>& ranks,
                     const store::Slots& memory, int slot, LostPieces& lost) override;
 
@@ -82,12 +83,12 @@ class PartnerCopies final : public CopyTier {
   observe::StatusPage& page_;
   const std::string directory_;
   std::vector<std::string> nodes_;  // by rank
-  std::vector<Index> bytes_;        // of a slot, by rank
+  std::vector<Index> bytes_;        // bytes of a slot, by rank
   std::vector<int> partners_;
   std::vector<Source> sources_;
   std::map<SnapshotStep, std::map<int, Place>> places_;
   SlotTransfer transfer_;
-  std::byte* memory_ = nullptr;  // of the snapshot that is copied
+  std::byte* memory_ = nullptr;  // the snapshot that is copied
   store::SlotHeader header_;
   bool sent_ = false;
   Index newest_ = -1;

@@ -30,21 +30,21 @@ class PiecePlaces {
   explicit PiecePlaces(int ranks = 0) : ranks_(ranks) {}
 
   void add(const SnapshotStep& step, int rank, PieceAt place);
-  /// What is at the nearest place of this piece is of no use.
+  /// Forgets the nearest place of this piece: what is there is of no use.
   void drop_nearest(const SnapshotStep& step, int rank);
 
   PieceAt nearest(const SnapshotStep& step, int rank) const;
-  /// Whose nearest place is this one.
+  /// Returns the ranks whose piece has this place as its nearest.
   std::vector<int> ranks_at(const SnapshotStep& step, PieceAt place) const;
   bool is_complete(const SnapshotStep& step) const;
-  /// All complete steps, newest first.
+  /// Returns all complete steps, newest first.
   std::vector<SnapshotStep> complete() const;
-  /// The newest step up to `last` of which each piece is in this place.
+  /// Returns the newest step up to `last` of which each piece is in this place.
   std::optional<SnapshotStep> newest_at(PieceAt place, Index last) const;
 
  private:
   int ranks_;
-  std::map<SnapshotStep, std::vector<unsigned>> steps_;  // of each rank, a bit for each place
+  std::map<SnapshotStep, std::vector<unsigned>> steps_;  // by rank, a bit for each place
 };
 
 /// LostPieces: pieces of a snapshot that turned out to be of no use in the place where they were to
@@ -53,7 +53,8 @@ class LostPieces {
  public:
   /// Adds a reason; of several for one rank the first counts.
   void add(int rank, const std::string& why) { reasons_.emplace(rank, why); }
-  /// Work on the piece of `rank`, which is lost where it throws; none if it is lost already.
+  /// Does `work` on the piece of `rank`, unless that is lost already; it is lost where `work`
+  /// throws.
   template <class F>
   void collect(int rank, F&& work) {
     if (!has(rank)) try {
@@ -64,9 +65,9 @@ class LostPieces {
   }
   bool has(int rank) const { return reasons_.count(rank) > 0; }
   bool empty() const { return reasons_.empty(); }
-  /// By rank, why.
+  /// Returns why, by rank.
   const std::map<int, std::string>& reasons() const { return reasons_; }
-  /// Collective. What all ranks have noticed, the same on every rank.
+  /// Collective. Returns what all ranks have noticed, the same on every rank.
   LostPieces of_all(const Host& host) const;
   /// Returns the reason of the lowest rank, and how many more ranks there are.
   std::string text() const;

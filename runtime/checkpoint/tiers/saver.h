@@ -32,10 +32,10 @@ class Saver final : public Tier {
  public:
   struct Parts {
     std::string run;                      // id of this job
-    FileLayout layout;                    // of this rank's shard; its memory is borrowed
-    Manifest catalog;                     // rank 0: of all shards
+    FileLayout layout;                    // this rank's shard, whose memory is borrowed
+    Manifest catalog;                     // rank 0: all shards
     std::unique_ptr<Lease> lease;         // rank 0
-    std::unique_ptr<Communicator> group;  // of all ranks, used for nothing else
+    std::unique_ptr<Communicator> group;  // all ranks; used for nothing else
     /// Sets the scalars that are saved. Returns on rank 0 a manifest with everything but files and
     /// tensors.
     std::function<Manifest(const SavedState&)> head;
@@ -47,25 +47,26 @@ class Saver final : public Tier {
   /// Collective. Takes all memory of a save.
   Saver(const Context& context, Parts parts);
 
-  /// Whether a save is due by --save-interval, or by what ranks have voted since the last one.
+  /// Returns whether a save is due by --save-interval, or by what ranks have voted since the last
+  /// one.
   bool due(Index step) const;
   /// Collective. Waits for the previous save; does nothing when that was of this step. Without
   /// --async-save it returns when the save has ended.
   void start(const SavedState& state);
   void poll() override;
-  /// Afterwards what is being saved is copied, or the device's stream waits for the copy.
+  /// When this returns, what is being saved is copied, or the device's stream waits for the copy.
   void before_update() override;
   double vote() const override;
   void settle(double sum) override { asked_ = asked_ || sum > 0; }
   Index newest() const override { return last_committed_; }
   /// Collective. Returns when no save is in progress and nothing is being deleted.
   void finish();
-  /// Collective. The same, when older steps are deleted according to --keep-last as well.
+  /// Collective. Returns when older steps are deleted according to --keep-last as well.
   void finish_and_delete_older();
 
-  /// Saves that failed since the last one that succeeded.
+  /// Returns how many saves failed since the last one that succeeded.
   Index failures() const { return failures_; }
-  /// On rank 0, when idle: the failure of the last save.
+  /// Returns, on rank 0 and when idle, the failure of the last save.
   const std::string& last_error() const { return commit_error_; }
   /// Sets the step that training starts with. delete_older() then deletes what a job that was
   /// killed after its commit did not.
@@ -127,21 +128,21 @@ class Saver final : public Tier {
   std::function<Manifest(const SavedState&)> head_of_;
   Manifest catalog_, head_;
   std::unique_ptr<Lease> lease_;
-  /// On a GPU: copies to the host beside training. Null where the pieces are in host memory.
+  /// Copies to the host beside training, on a GPU. Null where the pieces are in host memory.
   std::unique_ptr<Stream> copies_;
   std::unique_ptr<Event> ready_;  // to be copied, and then copied
   bool copying_ = false;
   std::vector<Output> outputs_;         // the shard; on rank 0 checkpoint.h5 too
-  ReportMessage report_;                // of this rank
-  std::vector<ReportMessage> reports_;  // rank 0: of all, by rank
+  ReportMessage report_;                // this rank's
+  std::vector<ReportMessage> reports_;  // rank 0: those of all ranks, by rank
   std::vector<Message> receives_;
 
   Phase phase_ = Phase::idle;
   Index step_ = 0;
   Clock::time_point last_start_ = Clock::now(), began_, durable_before_, durable_;
-  bool asked_ = false;  // by votes
+  bool asked_ = false;  // votes asked for a save
   double stall_ms_ = 0;
-  std::string failure_;  // of this rank, before its worker had anything to do
+  std::string failure_;  // what failed on this rank before its worker had anything to do
   Ticket reports_ticket_, outcome_ticket_;
   Index outcome_ = 0;  // 1: committed
 

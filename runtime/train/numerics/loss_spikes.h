@@ -12,11 +12,13 @@ namespace trireme::train {
 
 class LossSpikes {
  public:
-  static constexpr std::size_t window = 100, least = 20;       // losses that are compared with
-  static constexpr Index steps = 5;                            // in a row
-  static constexpr double deviations = 8, least_share = 0.01;  // of the median, as a deviation
+  static constexpr std::size_t window = 100, least = 20;  // losses that are compared with
+  static constexpr Index steps = 5;                       // steps in a row
+  static constexpr double deviations = 8;
+  static constexpr double least_share = 0.01;  // the least deviation, as a share of the median
 
-  /// Takes the loss of the next step. True at the step that completes a spike: once for each.
+  /// Takes the loss of the next step. Returns true at the step that completes a spike: once for
+  /// each.
   bool add(double loss);
 
  private:

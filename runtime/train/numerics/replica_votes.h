@@ -17,7 +17,7 @@ namespace trireme::train {
 /// The hashes of one bucket whose replicas differ, or have differed.
 struct BucketVote {
   std::string place;  // "stage 0, tensor rank 1, bucket 3": the same in all runs of one layout
-  std::string names;  // of its parameters, for people
+  std::string names;  // names of its parameters, for people
   std::vector<std::uint64_t> hashes;  // by data rank
   std::vector<int> ranks;             // their world ranks
 };
@@ -37,29 +37,31 @@ struct ReplicaRecord {
   std::vector<std::string> hosts;  // by world rank
   std::vector<BucketVote> votes;
   std::vector<ReplicaHolder> wrong;  // what the records decide; empty: nothing
-  /// Of a step done twice: the newest one before that was clean; -1: none is known.
+  /// The newest clean step before a step done twice; -1: none is known; nothing: it is not such a
+  /// record.
   std::optional<Index> clean = {};
-  /// Of a step done twice (--verify-step), which no replica decides.
+  /// Returns whether the record is of a step done twice (--verify-step), which no replica decides.
   bool of_step_done_twice() const { return layout.empty(); }
 };
 
-/// One line of JSON.
+/// Returns one line of JSON.
 std::string to_line(const ReplicaRecord& record);
-/// Nothing where the text is no such line, as when a crash has cut it.
+/// Returns nothing where the text is no such line, as when a crash has cut it.
 std::optional<ReplicaRecord> parse_replica_record(std::string_view line);
 
-/// The ranks whose bits are not those that most hold, bucket by bucket, where one hash is held more
-/// often than any other. None of a record in which no rank has it: wrong bits had reached the
-/// others there through gradients. `records`: of one step and layout.
+/// Returns the ranks whose bits are not those that most hold, bucket by bucket, where one hash is
+/// held more often than any other. Returns none of a record in which no rank has that hash: wrong
+/// bits had reached the others there through gradients. `records`: of one step and layout.
 std::vector<ReplicaHolder> outvoted(const std::vector<ReplicaRecord>& records);
 
-/// The records at the end of the file that have not decided yet: of one step and this layout.
+/// Returns the records at the end of the file that have not decided yet: of one step and this
+/// layout.
 std::vector<ReplicaRecord> undecided(std::string_view file, const std::string& layout);
 
-/// "rank 2 on n1, rank 5 on n3"
+/// Returns "rank 2 on n1, rank 5 on n3".
 std::string describe(const std::vector<ReplicaHolder>& holders, Index this_attempt);
 
-/// Of the --save directory.
+/// The file of these records in the --save directory.
 inline constexpr const char* replica_file_name = "replicas.jsonl";
 
 }  // namespace trireme::train

@@ -26,16 +26,16 @@ DeviceLimits measure_limits(const Context& context);
 /// A step that was profiled.
 struct ProfiledStep {
   Index step = 0;
-  std::vector<StepProfile::Times> times;  // of the rows
+  std::vector<StepProfile::Times> times;  // by row of the table
   DeviceLimits limits;
-  double wall_ms = 0;                    // of the step by the host's clock
-  std::optional<double> wall_ms_before;  // of the step before, which recorded nothing
+  double wall_ms = 0;                    // the step's time by the host's clock
+  std::optional<double> wall_ms_before;  // that of the step before, which recorded nothing
 };
 
-/// One rank's part. Without `profiled`: counts alone.
+/// Returns one rank's part; without `profiled`, only counts.
 Json profile_json(const StepTable& table, const Context& context,
                   const ProfiledStep* profiled = nullptr);
-/// Shows what profile_json() made, of one stage or of several ("stages").
+/// Shows as a table what profile_json() made, of one stage or of several ("stages").
 std::string profile_table(const Json& profile);
 
 /// --profile-ops: one rank of each pipeline stage profiles one step, and rank 0 writes them all.
@@ -44,12 +44,13 @@ struct TrainingProfile {
   DeviceLimits limits;
 };
 
-/// On all ranks at the same time, since they share what is measured; before memory is allocated.
-/// Null without --profile-ops, and on ranks that profile nothing.
+/// Measures the limits of the device. Called on all ranks at the same time, since they share what
+/// is measured, and before memory is allocated. Returns null without --profile-ops, and on ranks
+/// that profile nothing.
 std::unique_ptr<TrainingProfile> plan_profile(const Context& context, const PlannedTraining& plan);
 
-/// Collective, after the profiled step: rank 0 writes the profiles of all stages. `profile`: of
-/// this rank, may be null.
+/// Collective, after the profiled step. Rank 0 writes the profiles of all stages. `profile`: this
+/// rank's, which may be null.
 void report_profile(const Context& context, TrainingProfile* profile, const StepMetrics& metrics,
                     std::optional<double> ms_of_step_before);
 

@@ -15,19 +15,16 @@
 
 namespace trireme::train {
 
-// StepTable: what one step of this rank does, summed by op and phase: calls, bytes and operations.
-// It follows from the plan, before memory exists.
-
 /// Work of a step that is not in a plan.
 enum class StepPart {
   data,               // the global batch is read, and what all ranks agree on with it
-  zero_gradients,     // of the whole rank
+  zero_gradients,     // gradients of the whole rank
   exchange,           // transfers between stages: their start, and the wait for them
   result,             // copies of losses to the host
-  gradient_sums,      // what is left to wait for of the sums over ranks
-  gradient_norm,      // with its sum over all ranks
-  update,             // of the parameters, with their compute copy
-  gather_parameters,  // what is left to wait for of it, after a sharded update
+  gradient_sums,      // the rest of the wait for the sums over ranks
+  gradient_norm,      // the norm, with its sum over all ranks
+  update,             // new parameters, with their compute copy
+  gather_parameters,  // the rest of the wait for parameters, after a sharded update
   between_ops         // communication and saves that move on beside the ops
 };
 inline constexpr int step_parts = static_cast<int>(StepPart::between_ops) + 1;
@@ -35,11 +32,13 @@ inline constexpr int step_parts = static_cast<int>(StepPart::between_ops) + 1;
 struct StepRow {
   std::string op;
   StepWork::Phase phase = StepWork::Phase::step;
-  std::vector<std::string> names;  // of nodes, in their order
+  std::vector<std::string> names;  // names of nodes, in their order
   Index calls = 0;
-  double bytes = 0, flops = 0;  // of all calls
+  double bytes = 0, flops = 0;  // sums over all calls
 };
 
+/// StepTable: what one step of this rank does, summed by op and phase: calls, bytes and operations.
+/// It follows from the plan, before memory exists.
 class StepTable {
  public:
   /// `flat` need not be bound.
@@ -47,12 +46,12 @@ class StepTable {
             const Context& context);
 
   const std::vector<StepRow>& rows() const { return rows_; }
-  /// Place in rows() of a step of a chunk's plan, or of a part; -1: nothing runs.
+  /// Returns the place in rows() of a step of a chunk's plan, or of a part; -1: nothing runs.
   int row_of(int chunk, int step) const {
     return row_of_step_[static_cast<std::size_t>(chunk)][static_cast<std::size_t>(step)];
   }
   int row_of(StepPart part) const { return row_of_part_[static_cast<std::size_t>(part)]; }
-  /// At most so many points of a step lie behind work of any row.
+  /// Returns how many points of a step at most lie behind work of any row.
   Index most_marks() const { return most_marks_; }
 
  private:
@@ -75,8 +74,8 @@ class StepProfile {
   const StepTable& table() const { return table_; }
   /// Starts timing marked work, until end().
   void begin();
-  /// Work of this kind is on the stream, from the last mark or begin() to here. No effect
-  /// outside of begin() and end(), and where the table has no such row.
+  /// Says that the stream has work of this kind, from the last mark or begin() to here. Has no
+  /// effect outside of begin() and end(), and where the table has no such row.
   void mark(StepPart part) { mark(table_.row_of(part)); }
   void mark(int chunk, int step) { mark(table_.row_of(chunk, step)); }
   /// Waits for the last mark.

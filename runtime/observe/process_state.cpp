@@ -11,13 +11,6 @@
 namespace trireme::observe {
 namespace {
 
-std::string first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
 std::int64_t tracer_of(std::int64_t pid) {
   std::ifstream status(fmt::format("/proc/{}/status", pid));
   constexpr std::string_view key = "TracerPid:\t";

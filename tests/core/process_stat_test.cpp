@@ -50,5 +50,10 @@ TEST(ProcessStat, OfAChild) {
   EXPECT_FALSE(read_process_stat(child));
 }
 
+TEST(ProcessStat, FirstLineOfAFileThatMayBeMissing) {
+  EXPECT_EQ(first_line("/proc/self/status").substr(0, 5), "Name:");
+  EXPECT_EQ(first_line("/proc/self/no such file"), "");
+}
+
 }  // namespace
 }  // namespace trireme

@@ -40,6 +40,13 @@ std::optional<ProcessStat> parse_process_stat(std::string_view text) {
   return stat;
 }
 
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
 std::optional<ProcessStat> read_process_stat(std::int64_t pid) {
   std::ifstream in(fmt::format("/proc/{}/stat", pid));
   char content[1024];  // a program's name may hold line ends: not by std::getline()

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace trireme {
@@ -15,6 +16,9 @@ struct ProcessStat {
   std::int64_t parent = -1, session = -1;
   std::int64_t started_ticks = -1;  // since the machine started: distinguishes processes of one pid
 };
+
+/// Returns the first line of a file, as of /proc; "" where it cannot be read.
+std::string first_line(const std::string& path);
 
 /// Returns nothing when there is no such process, or no /proc.
 std::optional<ProcessStat> read_process_stat(std::int64_t pid);

@@ -10,7 +10,6 @@
 #include <csignal>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -172,13 +171,6 @@ bool Lease::held() const { return state_->held(); }
 namespace trireme::store {
 
 namespace {
-
-std::string first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 std::string boot_id() { return first_line("/proc/sys/kernel/random/boot_id"); }
 

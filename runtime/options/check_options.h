@@ -12,9 +12,6 @@
 
 namespace trireme::options {
 
-void check_checkpoint_options(const CommandLine& command, const Options& options,
-                              Problems& problems);
-
 /// What is wrong with a directory that `option` will create or write to. "": the option is not set.
 void check_directory(const char* option, const std::string& path, Problems& problems);
 /// What is wrong with a file that `option` will write (output_file.h). "": the option is not set.

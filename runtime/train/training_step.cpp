@@ -1,5 +1,5 @@
-// Continues Trainer (trireme/train/trainer.h).
-// One step, and evaluation. Nothing here allocates once the loop runs.
+// One step of a Trainer, and one evaluation: their parts in order, what watches them, and what
+// ranks agree on by them. Nothing here allocates once the loop runs.
 #include <algorithm>
 #include <chrono>
 #include <exception>

@@ -13,8 +13,7 @@ namespace trireme::kernels {
 
 inline void check_optimizer(const AdamW& p) {
   require(p.list.count >= 0, "AdamW of ", p.list.count, " ranges");
-  require(p.bias_correction1 > 0 && p.bias_correction2 > 0, "AdamW's bias corrections are ",
-          p.bias_correction1, " and ", p.bias_correction2, ": steps count from 1");
+  require(p.scalars != nullptr, "AdamW needs the scalars of its step");
   require(p.decision != nullptr, "AdamW needs the decision that the norm of gradients led to");
 }
 
@@ -22,6 +21,7 @@ inline void check_optimizer(const Sgd& p) {
   require(p.list.count >= 0, "SGD of ", p.list.count, " ranges");
   require(p.momentum == 0 || p.momentum_buffer != nullptr, "SGD with momentum ", p.momentum,
           " needs its buffer");
+  require(p.scalars != nullptr, "SGD needs the scalars of its step");
   require(p.decision != nullptr, "SGD needs the decision that the norm of gradients led to");
 }
 

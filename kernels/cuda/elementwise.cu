@@ -37,11 +37,18 @@ template <class T>
 struct DropValues {
   static constexpr int pack = Pack<T>::size;
   Index first_element;
-  std::uint64_t key;
+  StepRandom random;
+  std::uint64_t key;  // of this step: start_block() sets it
   float rate, kept;
   const T* x;
   T* y;
   Write write;
+  __device__ void start_block() {
+    __shared__ std::uint64_t of_step;
+    if (threadIdx.x + 1 == blockDim.x) of_step = random.now().key;
+    __syncthreads();
+    key = of_step;
+  }
   template <int width>
   __device__ void at(Index i) const {
     const Index element = first_element + i;
@@ -168,7 +175,8 @@ void dropout(Stream& stream, const Dropout& p) {
   check_elementwise(p);
   gpu::with_storage(p.dtype, [&]<class T>(T) {
     const gpu::DropValues<T> f{p.first_element,
-                               p.random.key,
+                               p.random,
+                               0,
                                p.rate,
                                1.0f / (1.0f - p.rate),
                                static_cast<const T*>(p.x),

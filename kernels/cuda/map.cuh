@@ -7,11 +7,13 @@
 namespace trireme::kernels::gpu {
 
 /// A thread does one pack, or one of the elements that are left behind the last. `F::pack`:
-/// elements of 16 bytes. There are as many blocks as that takes: with a fixed number, those that do
-/// not fit on the device at once would run alone at the end.
+/// elements of 16 bytes. All threads of a block call f.start_block(), where there is one. There are
+/// as many blocks as that takes: with a fixed number, those that do not fit on the device at once
+/// would run alone at the end.
 template <class F>
 __global__ void __launch_bounds__(elementwise_threads) map_kernel(F f, Index count, bool aligned) {
   constexpr int pack = F::pack;
+  if constexpr (requires { f.start_block(); }) f.start_block();
   const Index item = global_thread(), packs = aligned ? count / pack : 0;
   if (item < packs)
     f.template at<pack>(item * pack);

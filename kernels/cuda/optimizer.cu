@@ -38,7 +38,6 @@ __device__ __forceinline__ Index elements_past(const T* x) {
 
 struct AdamWStep {
   AdamW p;
-  float rate, inverse_correction2;
   __device__ bool together(const UpdateRange& r) const {
     const Index past = elements_past(p.parameter + r.parameter_begin);
     return elements_past(p.gradient + r.begin) == past &&
@@ -48,8 +47,9 @@ struct AdamWStep {
   /// The new values of `width` parameters, which lie i behind the start of r; gradients are
   /// multiplied with `scale`.
   template <int width>
-  __device__ Vec<float, width> at(const UpdateRange& r, Index i, float scale) const {
-    const float decay = 1 - p.learning_rate * static_cast<float>(r.weight_decay);
+  __device__ Vec<float, width> at(const UpdateRange& r, Index i, float scale,
+                                  const StepScalars& scalars) const {
+    const float decay = 1 - scalars.learning_rate * static_cast<float>(r.weight_decay);
     float *first = p.first_moment + r.state_begin + i,
           *second = p.second_moment + r.state_begin + i;
     const Vec<float, width> gradient = load<width>(p.gradient + r.begin + i);
@@ -59,8 +59,8 @@ struct AdamWStep {
       const float g = gradient.values[k] * scale;
       m.values[k] = p.beta1 * m.values[k] + (1 - p.beta1) * g;
       v.values[k] = p.beta2 * v.values[k] + (1 - p.beta2) * (g * g);
-      const float step =
-          rate * m.values[k] / (sqrtf(v.values[k] * inverse_correction2) + p.epsilon);
+      const float step = scalars.corrected_rate * m.values[k] /
+                         (sqrtf(v.values[k] * scalars.second_correction) + p.epsilon);
       x.values[k] = x.values[k] * decay - step;
     }
     store_global(first, m);
@@ -78,7 +78,8 @@ struct SgdStep {
             elements_past(p.momentum_buffer + r.state_begin) == past);
   }
   template <int width>
-  __device__ Vec<float, width> at(const UpdateRange& r, Index i, float scale) const {
+  __device__ Vec<float, width> at(const UpdateRange& r, Index i, float scale,
+                                  const StepScalars& scalars) const {
     Vec<float, width> x = load<width>(p.parameter + r.parameter_begin + i),
                       step = load<width>(p.gradient + r.begin + i);
     const float decay = static_cast<float>(r.weight_decay);
@@ -89,7 +90,7 @@ struct SgdStep {
       for (int k = 0; k < width; ++k) step.values[k] += p.momentum * old.values[k];
       store_global(buffer, step);
     }
-    for (int k = 0; k < width; ++k) x.values[k] -= p.learning_rate * step.values[k];
+    for (int k = 0; k < width; ++k) x.values[k] -= scalars.learning_rate * step.values[k];
     return x;
   }
 };
@@ -102,6 +103,7 @@ template <class Step>
 __global__ void __launch_bounds__(update_threads, 4) update_kernel(Step step) {
   if (step.p.decision->skip != 0) return;
   const float scale = static_cast<float>(step.p.decision->clip_coefficient);
+  const StepScalars scalars = *step.p.scalars;
   const UpdateRange r = tile_of(step.p.list, blockIdx.x);
   float* const parameter = step.p.parameter + r.parameter_begin;
   __nv_bfloat16* const copy = step.p.compute_copy == nullptr
@@ -110,7 +112,7 @@ __global__ void __launch_bounds__(update_threads, 4) update_kernel(Step step) {
   const bool together =
       step.together(r) && (copy == nullptr || elements_past(copy) == elements_past(parameter));
   for_span<update_threads>(parameter, r.count, together, [&]<int width>(Index i) {
-    const Vec<float, width> x = step.template at<width>(r, i, scale);
+    const Vec<float, width> x = step.template at<width>(r, i, scale, scalars);
     store_global(parameter + i, x);
     if (copy != nullptr) store_floats(copy + i, x);
   });
@@ -151,8 +153,7 @@ void update(Stream& stream, const Step& step, const char* what) {
 
 void adamw(Stream& stream, const AdamW& p) {
   check_optimizer(p);
-  update(stream, gpu::AdamWStep{p, p.learning_rate / p.bias_correction1, 1 / p.bias_correction2},
-         "AdamW");
+  update(stream, gpu::AdamWStep{p}, "AdamW");
 }
 
 void sgd(Stream& stream, const Sgd& p) {

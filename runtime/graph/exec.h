@@ -11,7 +11,8 @@ struct RunContext {
   Stream* stream;
   Mesh* mesh;
   std::uint64_t seed;
-  Index step, first_sample;
+  const StepScalars* scalars;
+  Index first_sample;
 };
 
 class StepExec final : public Exec {
@@ -48,8 +49,8 @@ class StepExec final : public Exec {
   void* workspace() const override { return workspace_.data; }
   Communicator& group(Role role) const override { return context_->mesh->group(role); }
   Stream& stream() const override { return *context_->stream; }
-  Random random() const override {
-    return random_for(context_->seed, node_->name, static_cast<std::uint64_t>(context_->step));
+  StepRandom random() const override {
+    return {random_key(context_->seed, node_->name), context_->scalars};
   }
   Index first_sample() const override { return context_->first_sample; }
 

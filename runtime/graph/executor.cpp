@@ -165,8 +165,6 @@ struct Executor::State {
   std::vector<int> position_of_parameter;  // graph id -> Plan::parameters()
   std::vector<std::byte> poison;
   std::optional<WriteCheck> write_check;
-  double seed_f64 = 0;
-  float seed_f32 = 0;
 
   std::byte* slot_base(int slot) const { return memory.slots + slot * memory.slot_stride; }
   void run(Phase phase, int slot, const MicroBatch& batch);
@@ -187,7 +185,7 @@ Executor::State::State(const Plan& plan_, ExecutorMemory memory_, Stream& stream
       stream(stream_),
       hooks(hooks_),
       options(options_),
-      context{&stream_, &mesh_, options_.seed, 0, 0},
+      context{&stream_, &mesh_, options_.seed, memory.scalars, 0},
       position_of_parameter(plan.graph_parameters, -1) {
   check_device();
   check_memory();
@@ -231,13 +229,13 @@ void Executor::State::check_memory() const {
   require(plan.bytes.scratch == 0 || memory.scratch != nullptr, "the executor has no scratch");
   require(plan.constant_offsets.back() == 0 || memory.constants != nullptr,
           "the executor has no constants");
+  require(memory.scalars != nullptr, "the executor has no scalars of its step");
   require(memory.slot_stride >= plan.bytes.slot, "slots are ", memory.slot_stride,
           " bytes apart, but the plan needs ", plan.bytes.slot);
 }
 
 void Executor::State::run(Phase phase, int slot, const MicroBatch& batch) {
   require(slot >= 0, "slot ", slot, " does not exist");
-  context.step = batch.step;
   context.first_sample = batch.first_sample;
   hooks.pass_begins(pass_of(phase), batch);
   const Phase gradients = plan.options.backward == PlanOptions::Backward::split
@@ -269,11 +267,10 @@ void Executor::State::run_step(int s, int slot, const MicroBatch& batch) {
       if (exec.to.data != exec.from.data) stream.copy(exec.to, exec.from);
       break;
     case Step::Kind::seed:
-      seed_f64 = batch.loss_scale;
-      seed_f32 = static_cast<float>(batch.loss_scale);
-      stream.copy(exec.to.data,
-                  exec.to.dtype == DType::f64 ? static_cast<void*>(&seed_f64) : &seed_f32,
-                  exec.to.bytes());
+      if (exec.to.dtype == DType::f64)
+        stream.copy(exec.to.data, &memory.scalars->loss_scale, exec.to.bytes());
+      else
+        stream.copy(exec.to.data, &memory.scalars->loss_scale_f32, exec.to.bytes());
       break;
     case Step::Kind::forward:
     case Step::Kind::backward:

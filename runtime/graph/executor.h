@@ -10,6 +10,7 @@
 #include <span>
 
 #include "trireme/comm/mesh.h"
+#include "trireme/core/step_scalars.h"
 
 #include "runtime/graph/compile/plan.h"
 
@@ -45,6 +46,7 @@ struct ExecutorMemory {
   std::vector<Tensor> gradients;
   /// What write_constants (runtime/graph/constants.h) wrote; null for a graph without any.
   const std::byte* constants = nullptr;
+  const StepScalars* scalars = nullptr;  // DeviceScalars, of the step that runs
 };
 
 struct ExecutorOptions {
@@ -55,11 +57,10 @@ struct ExecutorOptions {
 
 /// One micro-batch of one step.
 struct MicroBatch {
-  Index step = 0;
-  Index number = 0;        // within the step, for messages
+  Index step = 0;          // for messages, as number
+  Index number = 0;        // within the step
   Index first_sample = 0;  // in the global batch
   bool last = false;       // the last of this step on this rank: gradients become final
-  double loss_scale = 1;   // seed of backward: 1 / targets in the global batch
   std::span<const Tensor>
       inputs;  // host memory, by position in Graph::inputs(); unused ones may be empty
 };

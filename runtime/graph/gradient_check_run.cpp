@@ -212,10 +212,11 @@ Runner::Runner(const Traced& traced, const Values& results, const PlanOptions& o
       stream_(device.make_stream()),
       slot_(device.allocate(plan_.bytes().slot)),
       scratch_(device.allocate(plan_.bytes().scratch)),
-      constants_(device.allocate(constant_bytes(traced.graph))) {
+      constants_(device.allocate(constant_bytes(traced.graph))),
+      scalars_(*stream_) {
   write_constants(traced.graph, constants_.data(), *stream_);
   ExecutorMemory memory{slot_.data(), plan_.bytes().slot, scratch_.data(), {},
-                        {},           constants_.data()};
+                        {},           constants_.data(),  scalars_.data()};
   for (const int p : plan_.parameters()) {
     const Spec& spec = traced.graph.parameters()[at(p)].spec;
     buffers_.push_back(device.allocate(spec.bytes()));

@@ -10,6 +10,7 @@
 #include "trireme/comm/mesh.h"
 #include "trireme/graph/gradient_check.h"
 
+#include "runtime/graph/device_scalars.h"
 #include "runtime/graph/executor.h"
 
 namespace trireme::graph {
@@ -82,6 +83,7 @@ class Runner {
   Buffer slot_, scratch_, constants_;
   std::vector<Buffer> buffers_;
   std::vector<std::vector<std::byte>> data_;
+  DeviceScalars scalars_;
   ExecutorMemory memory_;
   ExecutorHooks hooks_;
   std::unique_ptr<Executor> executor_;

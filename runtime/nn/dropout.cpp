@@ -45,7 +45,7 @@ class DropoutOp final : public KernelOp {
     const Index count = whole_rows ? x.count() : x.shape[1];
     const Index run_bytes = count * size_bytes(x.dtype);
     const Index first_row = e.first_sample() * sequence_ + part_.first_row;
-    const Random random = e.random();
+    const StepRandom random = e.random();
     for (Index i = 0; i < runs; ++i)
       e.stream().kernels().elementwise.dropout(
           e.stream(), {.count = count,

@@ -134,11 +134,12 @@ Index Optimizer::state_bytes(const FlatLayout& flat, const OptimizerOptions& opt
 }
 
 Optimizer::Optimizer(const FlatParameters& flat, Mesh& mesh, Stream& stream,
-                     const OptimizerOptions& options, std::byte* state)
+                     const OptimizerOptions& options, const StepScalars* scalars, std::byte* state)
     : flat_(flat),
       data_(mesh.group(Role::shard)),
       stream_(stream),
       options_(options),
+      scalars_(scalars),
       norm_(flat, mesh.world(), stream, state) {
   check(options);
   state += GradientNorm::bytes(flat);
@@ -152,18 +153,29 @@ Optimizer::Optimizer(const FlatParameters& flat, Mesh& mesh, Stream& stream,
   if (moments(options) > 1) second_ = moment + flat.state_count();
 }
 
-void Optimizer::start_step(double learning_rate, PartQueued queued, StepHashes* twice) {
+void Optimizer::set_rates(StepScalars& scalars, double learning_rate) const {
+  // 1 - beta^t of the beta that the kernel sees: in fp32, 1 - 0.999f is off by 5e-5.
+  const auto correction = [&](double beta) {
+    const double seen = static_cast<float>(beta);
+    return static_cast<float>(1 - std::pow(seen, static_cast<double>(updates_ + 1)));
+  };
+  scalars.learning_rate = static_cast<float>(learning_rate);
+  scalars.corrected_rate = scalars.learning_rate / correction(options_.beta1);
+  scalars.second_correction = 1 / correction(options_.beta2);
+}
+
+void Optimizer::start_step(PartQueued queued, StepHashes* twice) {
   require(!started_, "an optimizer's step is started before the last one is finished");
   started_ = true;
   norm_.start(options_.clip_norm);
   queued(Part::norm);
   const UpdatedBuffers buffers{flat_.master_data(), first_, second_, flat_.compute_data()};
-  if (gathers_.empty() && twice == nullptr) update(all_, buffers, learning_rate);
+  if (gathers_.empty() && twice == nullptr) update(all_, buffers);
   for (std::size_t i = 0; i < buckets_.size(); ++i) {
     if (twice != nullptr)
-      update_twice(static_cast<int>(i), buffers, learning_rate, *twice);
+      update_twice(static_cast<int>(i), buffers, *twice);
     else if (!gathers_.empty())
-      update(buckets_[i], buffers, learning_rate);
+      update(buckets_[i], buffers);
     if (!gathers_.empty()) start_gather(i);  // a bucket is on its way while the next is updated
   }
   queued(Part::update);
@@ -183,23 +195,17 @@ StepReport Optimizer::finish_step() {
   return {.grad_norm = decision.norm, .clip_coefficient = decision.clip_coefficient};
 }
 
-void Optimizer::update_twice(int bucket, const UpdatedBuffers& buffers, double learning_rate,
-                             StepHashes& hashes) {
+void Optimizer::update_twice(int bucket, const UpdatedBuffers& buffers, StepHashes& hashes) {
   const DeviceList<UpdateRange>& list = buckets_[static_cast<std::size_t>(bucket)];
   const UpdatedBuffers copies = hashes.copy(bucket, buffers);
-  update(list, buffers, learning_rate);
-  update(list, copies, learning_rate);
+  update(list, buffers);
+  update(list, copies);
   hashes.hash_update(bucket, buffers);
 }
 
-void Optimizer::update(const DeviceList<UpdateRange>& list, const UpdatedBuffers& buffers,
-                       double learning_rate) {
+void Optimizer::update(const DeviceList<UpdateRange>& list, const UpdatedBuffers& buffers) {
   const auto f = [](double value) { return static_cast<float>(value); };
   const OptimizerKernels& kernels = stream_.kernels().optimizer;
-  // 1 - beta^t of the beta that the kernel sees: in fp32, 1 - 0.999f is off by 5e-5.
-  const auto correction = [&](double beta) {
-    return f(1 - std::pow(static_cast<double>(f(beta)), static_cast<double>(updates_ + 1)));
-  };
   switch (options_.kind) {
     case OptimizerOptions::Kind::adamw:
       return kernels.adamw(stream_, {.list = list,
@@ -207,12 +213,10 @@ void Optimizer::update(const DeviceList<UpdateRange>& list, const UpdatedBuffers
                                      .gradient = flat_.gradient_data(),
                                      .first_moment = buffers.first,
                                      .second_moment = buffers.second,
-                                     .learning_rate = f(learning_rate),
                                      .beta1 = f(options_.beta1),
                                      .beta2 = f(options_.beta2),
                                      .epsilon = f(options_.epsilon),
-                                     .bias_correction1 = correction(options_.beta1),
-                                     .bias_correction2 = correction(options_.beta2),
+                                     .scalars = scalars_,
                                      .decision = norm_.decision(),
                                      .compute_copy = buffers.copy});
     case OptimizerOptions::Kind::sgd:
@@ -220,8 +224,8 @@ void Optimizer::update(const DeviceList<UpdateRange>& list, const UpdatedBuffers
                                    .parameter = buffers.masters,
                                    .gradient = flat_.gradient_data(),
                                    .momentum_buffer = buffers.first,
-                                   .learning_rate = f(learning_rate),
                                    .momentum = f(options_.momentum),
+                                   .scalars = scalars_,
                                    .decision = norm_.decision(),
                                    .compute_copy = buffers.copy});
   }

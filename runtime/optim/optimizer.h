@@ -19,7 +19,8 @@
 
 namespace trireme {
 struct StepDecision;  // in kernels/optimizer.h
-}
+struct StepScalars;   // in core/step_scalars.h
+}  // namespace trireme
 
 namespace trireme::optim {
 
@@ -76,10 +77,14 @@ class Optimizer {
   static Index state_bytes(const FlatLayout& flat, const OptimizerOptions& options);
   /// Names of the tensors of state_tensors(), in their order.
   static std::vector<std::string> state_names(const OptimizerOptions& options);
-  /// `state`: zeroed device memory of state_bytes(), aligned to 64; borrowed.
-  /// Waits for the stream. Throws: Error that names the option out of range.
+  /// `scalars`: those of each step, on the device. `state`: zeroed device memory of state_bytes(),
+  /// aligned to 64; borrowed. Waits for the stream. Throws: Error that names the option out of
+  /// range.
   Optimizer(const FlatParameters& flat, Mesh& mesh, Stream& stream, const OptimizerOptions& options,
-            std::byte* state);
+            const StepScalars* scalars, std::byte* state);
+
+  /// Sets the rates that the next step reads.
+  void set_rates(StepScalars& scalars, double learning_rate) const;
 
   enum class Part { norm, update, gather };
   using PartQueued = FunctionRef<void(Part)>;
@@ -89,12 +94,12 @@ class Optimizer {
   /// `gather` is the wait for the rest. With `twice` each bucket is updated a second time, on
   /// copies of what it was, and both results are hashed.
   void start_step(
-      double learning_rate, PartQueued queued = [](Part) {}, StepHashes* twice = nullptr);
+      PartQueued queued = [](Part) {}, StepHashes* twice = nullptr);
   /// Waits for the decision; the update itself may still be running.
   StepReport finish_step();
   /// start_step(), then finish_step().
-  StepReport step(double learning_rate) {
-    start_step(learning_rate);
+  StepReport step() {
+    start_step();
     return finish_step();
   }
 
@@ -113,16 +118,15 @@ class Optimizer {
   std::vector<StateTensor> state_tensors() const;
 
  private:
-  void update(const DeviceList<UpdateRange>& list, const UpdatedBuffers& buffers,
-              double learning_rate);
-  void update_twice(int bucket, const UpdatedBuffers& buffers, double learning_rate,
-                    StepHashes& hashes);
+  void update(const DeviceList<UpdateRange>& list, const UpdatedBuffers& buffers);
+  void update_twice(int bucket, const UpdatedBuffers& buffers, StepHashes& hashes);
   void start_gather(std::size_t bucket);
 
   const FlatParameters& flat_;
   Communicator& data_;
   Stream& stream_;
   OptimizerOptions options_;
+  const StepScalars* scalars_;
   optim::GradientNorm norm_;
   DeviceList<UpdateRange> all_;                   // what is updated
   std::vector<DeviceList<UpdateRange>> buckets_;  // the same, bucket by bucket

@@ -128,20 +128,23 @@ BoundTraining::BoundTraining(const Context& context, const PlannedTraining& plan
                              std::function<void()> between_ops, observe::StatusPage& page)
     : between_ops_(std::move(between_ops)),
       arena_(allocate(context, plan.memory_need())),
+      scalars_(context.stream()),
       flat(plan.flat, arena_.parameters, arena_.gradients),
       evaluate_inputs(plan.evaluate_inputs, context.device(), context.options().check_finite),
       evaluate(plan.evaluate, memory_of(plan.evaluate, plan, arena_), flat, context,
-               {.between_ops = between_ops_, .page = page}) {
+               {.between_ops = between_ops_, .scalars = scalars_, .page = page}) {
   std::vector<Pass*> passes;
   if (plan.spec.trains) {
     reducer.emplace(flat, context.mesh(), context.stream(), ties);
-    optimizer.emplace(flat, context.mesh(), context.stream(), plan.spec.optimizer,
+    optimizer.emplace(flat, context.mesh(), context.stream(), plan.spec.optimizer, scalars_.data(),
                       arena_.optimizer);
     train_inputs.emplace(plan.train_inputs, context.device(), context.options().check_finite);
-    train.emplace(
-        plan.train, memory_of(plan.train, plan, arena_), flat, context,
-        Pass::Settings{
-            .reducer = &*reducer, .between_ops = between_ops_, .page = page, .profile = profile});
+    train.emplace(plan.train, memory_of(plan.train, plan, arena_), flat, context,
+                  Pass::Settings{.reducer = &*reducer,
+                                 .between_ops = between_ops_,
+                                 .scalars = scalars_,
+                                 .page = page,
+                                 .profile = profile});
     passes.push_back(&*train);
   }
   if (plan.spec.check_replicas && context.data_size() > 1)
@@ -150,7 +153,7 @@ BoundTraining::BoundTraining(const Context& context, const PlannedTraining& plan
     step_hashes.emplace(
         flat, context.stream(),
         arena_.checks + (plan.spec.check_replicas ? ReplicaHashes::bytes(plan.flat) : 0));
-  const Pass::Settings forward_only{.between_ops = between_ops_, .page = page};
+  const Pass::Settings forward_only{.between_ops = between_ops_, .scalars = scalars_, .page = page};
   if (plan.generate)
     generate.emplace(*plan.generate, memory_of(*plan.generate, plan, arena_), flat, context,
                      forward_only);

@@ -70,6 +70,7 @@ struct BoundTraining {
  private:
   std::function<void()> between_ops_;
   Arena arena_;
+  DeviceScalars scalars_;
 
  public:
   FlatParameters flat;

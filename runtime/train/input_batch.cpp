@@ -109,17 +109,13 @@ Index InputBatch::load(DataSource& source, Index first, Index end) {
   return targets;
 }
 
-void InputBatch::begin(Index step, double loss_scale) {
-  step_ = step;
-  loss_scale_ = loss_scale;
-}
+void InputBatch::begin(Index step) { step_ = step; }
 
 MicroBatch InputBatch::micro_batch(int /*chunk*/, Index number) {
   MicroBatch batch;
   batch.step = step_;
   batch.number = number;
   batch.first_sample = first_sample(number);
-  batch.loss_scale = loss_scale_;
   batch.inputs = inputs_[static_cast<std::size_t>(number)];
   return batch;
 }

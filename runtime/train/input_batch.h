@@ -33,7 +33,7 @@ class InputBatch final : public MicroBatchSource {
   /// Call when all work that reads this batch is queued on `stream`.
   void queued(Stream& stream) { read_->record(stream); }
   /// What the micro-batches handed out from now on carry.
-  void begin(Index step, double loss_scale);
+  void begin(Index step);
   MicroBatch micro_batch(int chunk, Index number) override;
 
  private:
@@ -58,7 +58,6 @@ class InputBatch final : public MicroBatchSource {
   /// as it is: one that the model takes in bf16, and with `check_finite` each, with a guard behind.
   std::vector<std::vector<std::byte>> staged_;
   Index step_ = 0;
-  double loss_scale_ = 1;
 };
 
 }  // namespace trireme::train

@@ -58,6 +58,7 @@ class ChunkHooks final : public GradientReducer::Hooks {
 Pass::Pass(const PlannedPass& plan, const PassMemory& memory, const FlatParameters& flat,
            const Context& context, const Settings& settings)
     : plan_(plan),
+      scalars_(settings.scalars),
       pipeline_(plan.program(), make_chunks(memory, flat, context, settings),
                 context.mesh().group(Role::stage), context.stream()) {}
 
@@ -77,6 +78,7 @@ std::vector<PipelineChunk> Pass::make_chunks(const PassMemory& memory, const Fla
     executor_memory.slot_stride = plan_.slot_stride(c);
     executor_memory.scratch = scratch;
     executor_memory.constants = memory.constants;
+    executor_memory.scalars = scalars_.data();
     executor_memory.parameters = flat.parameter_tensors(plan);
     if (settings.reducer != nullptr) executor_memory.gradients = flat.gradient_tensors(plan);
     slots += plan_.program().slots[c] * plan_.slot_stride(c);

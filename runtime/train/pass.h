@@ -8,6 +8,7 @@
 
 #include "trireme/job/run.h"
 
+#include "runtime/graph/device_scalars.h"
 #include "runtime/graph/executor.h"
 #include "runtime/observe/status_page.h"
 #include "runtime/optim/gradient_reducer.h"
@@ -29,6 +30,7 @@ class Pass {
     GradientReducer* reducer = nullptr;  // null: forward only
     /// Called between any two ops; must not wait.
     const std::function<void()>& between_ops;
+    DeviceScalars& scalars;          // of the pass that runs
     observe::StatusPage& page;       // says which op runs
     StepProfile* profile = nullptr;  // marks every op; null: none
   };
@@ -41,7 +43,10 @@ class Pass {
   void prepare(Preparation& preparation, const std::function<void()>& after_each);
   Index preparations() const;
   /// Collective over pipeline and tensor axis; see PipelineExecutor.
-  void start(MicroBatchSource& source) { pipeline_.start(source); }
+  void start(MicroBatchSource& source, const StepScalars& scalars) {
+    scalars_.write(scalars);
+    pipeline_.start(source);
+  }
   double loss() { return pipeline_.loss(); }
   /// The sum of metric i over the micro-batches, where this rank computes it; otherwise 0.
   double metric(std::size_t i) { return pipeline_.sum(static_cast<int>(i) + 1); }
@@ -52,6 +57,7 @@ class Pass {
                                          const Context& context, const Settings& settings);
 
   const PlannedPass& plan_;
+  DeviceScalars& scalars_;
   std::vector<std::unique_ptr<ExecutorHooks>> hooks_;
   std::vector<std::unique_ptr<Executor>> executors_;
   PipelineExecutor pipeline_;

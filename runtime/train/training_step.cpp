@@ -153,17 +153,19 @@ void Trainer::State::list_observers() {
 
 void Trainer::State::compute_gradients(const StepMetrics& metrics) {
   StepHashes* const hashes = verification.hashes();
+  StepScalars scalars{.step = metrics.step, .loss_scale = 1 / static_cast<double>(metrics.targets)};
+  bound.optimizer->set_rates(scalars, metrics.lr);
   bound.reducer->hash_terms_with(hashes);
   for (int time = 0; time < (hashes != nullptr ? 2 : 1); ++time) {
     if (hashes != nullptr) hashes->begin(time);
-    bound.train_inputs->begin(metrics.step, 1 / static_cast<double>(metrics.targets));
+    bound.train_inputs->begin(metrics.step);
     bound.reducer->begin_step();
     queued(StepPart::zero_gradients);
     if (profile && is_profiled(metrics.step)) {
       ProfiledBatch batch(*bound.train_inputs, profile->steps);
-      bound.train->start(batch);
+      bound.train->start(batch, scalars);
     } else {
-      bound.train->start(*bound.train_inputs);
+      bound.train->start(*bound.train_inputs, scalars);
     }
     bound.train_inputs->queued(context.stream());
     bound.reducer->finish();
@@ -176,8 +178,8 @@ void Trainer::State::compute_gradients(const StepMetrics& metrics) {
 void Trainer::State::update(const StepMetrics& metrics) {
   if (metrics.step == 1) dump_gradients(bound.flat, context);
   for (const StepObserver& observer : observers_) observer.before_update();
-  bound.optimizer->start_step(
-      metrics.lr, [&](Optimizer::Part part) { queued(part_of(part)); }, verification.hashes());
+  bound.optimizer->start_step([&](Optimizer::Part part) { queued(part_of(part)); },
+                              verification.hashes());
 }
 
 StepMetrics Trainer::State::step(DataSource& source) {
@@ -226,8 +228,8 @@ std::optional<double> Trainer::State::run_evaluation(DataSource& validation, Ind
   for (Index i = 0; i < batches; ++i) {
     targets += load(bound.evaluate_inputs, validation, i * context.options().global_batch_size);
     if (agreed.stop && may_stop) return {};
-    bound.evaluate_inputs.begin(progress.step, 1);
-    bound.evaluate.start(bound.evaluate_inputs);
+    bound.evaluate_inputs.begin(progress.step);
+    bound.evaluate.start(bound.evaluate_inputs, {.step = progress.step});
     bound.evaluate_inputs.queued(context.stream());
     add_sums(bound.evaluate);
     if (!reports || Clock::now() < next_line) continue;

@@ -184,9 +184,11 @@ void bias_backward(benchmark::State& state, Bench& bench) {
 void dropout(benchmark::State& state, Bench& bench) {
   const auto x = values(tokens * width);
   std::vector<float> y(x.size());
+  const StepScalars scalars;
+  const StepRandom random{7, &scalars};
   for (auto _ : state)
     bench.kernels().elementwise.dropout(bench.stream(),
-                                        {tokens * width, 0, 0.1f, Random{7}, x.data(), y.data()});
+                                        {tokens * width, 0, 0.1f, random, x.data(), y.data()});
   report_bytes(state, 2 * tokens * width * 4);
 }
 
@@ -215,6 +217,8 @@ void adamw(benchmark::State& state, Bench& bench) {
   const auto g = values(count);
   std::vector<float> v(x.size(), 0.1f);
   const UpdateRange all{{0, count}, 0, 0, 0.1f};
+  const StepScalars scalars{
+      .learning_rate = 1e-3f, .corrected_rate = 2e-3f, .second_correction = 2};
   const StepDecision decision{1, 1, 0};
   for (auto _ : state)
     bench.kernels().optimizer.adamw(bench.stream(), {{&all, 1},
@@ -222,12 +226,10 @@ void adamw(benchmark::State& state, Bench& bench) {
                                                      g.data(),
                                                      m.data(),
                                                      v.data(),
-                                                     1e-3f,
                                                      0.9f,
                                                      0.95f,
                                                      1e-8f,
-                                                     0.5f,
-                                                     0.5f,
+                                                     &scalars,
                                                      &decision});
   report_bytes(state, 7 * count * 4);
 }

@@ -12,6 +12,7 @@
 #include "trireme/nn/nn.h"
 
 #include "runtime/comm/mpi/mpi_session.h"
+#include "runtime/graph/device_scalars.h"
 #include "runtime/optim/gradient_reducer.h"
 #include "runtime/optim/optimizer.h"
 #include "tests/benchmarks/timing.h"
@@ -57,13 +58,14 @@ void measure(Mesh& mesh, When when, Update update, Index bucket_bytes) {
   const TieGroups ties = split_ties(flat, mesh);
   GradientReducer reducer(flat, mesh, *stream, ties);
   const Buffer state = device->allocate(Optimizer::state_bytes(flat, {}));
-  Optimizer optimizer(flat, mesh, *stream, {}, state.data());
+  DeviceScalars scalars(*stream);
+  Optimizer optimizer(flat, mesh, *stream, {}, scalars.data(), state.data());
   const Buffer slot = device->allocate(plan.bytes().slot);
   const Buffer scratch = device->allocate(plan.bytes().scratch);
   GradientReducer::Hooks hooks(when == When::beside_backward ? &reducer : nullptr, 0);
   Executor executor(plan,
                     {slot.data(), plan.bytes().slot, scratch.data(), flat.parameter_tensors(plan),
-                     flat.gradient_tensors(plan)},
+                     flat.gradient_tensors(plan), nullptr, scalars.data()},
                     *stream, mesh, hooks);
   const Buffer samples = device->allocate(2 * rows * width * size_bytes(DType::f32));
   float* x = reinterpret_cast<float*>(samples.data());
@@ -76,14 +78,16 @@ void measure(Mesh& mesh, When when, Update update, Index bucket_bytes) {
     mesh.world().barrier();
     const double start = now_ms();
     reducer.begin_step();
-    const MicroBatch batch{
-        .step = step, .last = true, .loss_scale = 1.0 / (rows * width), .inputs = inputs};
+    StepScalars of_step{.step = step, .loss_scale = 1.0 / (rows * width)};
+    optimizer.set_rates(of_step, 1e-4);
+    scalars.write(of_step);
+    const MicroBatch batch{.step = step, .last = true, .inputs = inputs};
     executor.forward(0, batch);
     executor.backward(0, batch);
     const double backward_end = now_ms();
     reducer.finish();
     const double reduced = now_ms();
-    optimizer.step(1e-4);
+    optimizer.step();
     if (step < warm_up) continue;
     step_ms.push_back(now_ms() - start);
     exposed_ms.push_back(reduced - backward_end);

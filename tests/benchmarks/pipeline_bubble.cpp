@@ -17,6 +17,7 @@
 #include "trireme/nn/nn.h"
 
 #include "runtime/comm/mpi/mpi_session.h"
+#include "runtime/graph/device_scalars.h"
 #include "runtime/pipeline/executor.h"
 #include "runtime/pipeline/simulate.h"
 
@@ -79,13 +80,13 @@ struct Chunk {
 };
 
 Chunk make_chunk(Plan plan, const Graph& graph, int slots, Stream& stream, Mesh& mesh,
-                 ExecutorHooks& hooks) {
+                 const StepScalars* scalars, ExecutorHooks& hooks) {
   const Index stride = (plan.bytes().slot + 4095) / 4096 * 4096;
   Chunk chunk{std::move(plan), allocate_host(slots * stride), allocate_host(4096), {}, {}, nullptr};
   chunk.scratch = allocate_host(chunk.plan.bytes().scratch);
   chunk.weights = allocate_host(chunk.plan.bytes().parameters);
   chunk.gradients = allocate_host(chunk.plan.bytes().parameters);
-  ExecutorMemory memory{chunk.slots.data(), stride, chunk.scratch.data(), {}, {}};
+  ExecutorMemory memory{chunk.slots.data(), stride, chunk.scratch.data(), {}, {}, nullptr, scalars};
   Index offset = 0;
   for (const int p : chunk.plan.parameters()) {
     const Spec& spec = graph.parameters()[static_cast<std::size_t>(p)].spec;
@@ -130,14 +131,15 @@ void measure(Mesh& mesh, Stream& stream, ScheduleKind kind, const PipelineShape&
   Communicator& axis = mesh.axis(Axis::pipeline);
   const StageProgram program = make_program(kind, shape, axis.rank(), {extra_slots});
   Progress hooks(axis);
+  const DeviceScalars scalars(stream);
   std::vector<Chunk> chunks;
   std::vector<PipelineChunk> borrowed;
   for (int c = 0; c < shape.chunks; ++c) {
     PlanOptions options;
     if (program.splits_backward(c)) options.backward = PlanOptions::Backward::split;
-    chunks.push_back(
-        make_chunk(Plan(graph, {loss}, cut, shape.virtual_stage(axis.rank(), c), options), graph,
-                   program.slots[static_cast<std::size_t>(c)], stream, mesh, hooks));
+    chunks.push_back(make_chunk(
+        Plan(graph, {loss}, cut, shape.virtual_stage(axis.rank(), c), options), graph,
+        program.slots[static_cast<std::size_t>(c)], stream, mesh, scalars.data(), hooks));
   }
   for (Chunk& chunk : chunks) borrowed.push_back({&chunk.plan, chunk.executor.get()});
   PipelineExecutor pipeline(program, borrowed, axis, stream);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/graph/device_scalars.h"
 #include "tests/graph/random_graph.h"
 #include "tests/graph/runner.h"
 #include "tests/support/message_of.h"
@@ -42,7 +43,8 @@ TEST(Executor, TheLossMayBeF32) {
   const auto mesh = make_self_mesh();
   Stage s(g, {loss}, cut_stages(g, {loss}, 1), 0, {}, initial_parameters(g), *mesh);
   const InputData data(g, 0);
-  const MicroBatch batch{.last = true, .loss_scale = 0.5, .inputs = data.tensors()};
+  const MicroBatch batch{.last = true, .inputs = data.tensors()};
+  s.scalars.write({.loss_scale = 0.5});
   s.executor->forward(0, batch);
   s.executor->backward(0, batch);
   for (std::size_t i = 0; i < 3; ++i)
@@ -188,8 +190,10 @@ TEST(Executor, CheckFiniteNamesTheFirstOpAndTheMicroBatch) {
   TestDevice device;
   TestStream stream(device);
   ExecutorHooks hooks;
-  Executor executor(plan, {slot.data(), plan.bytes().slot, scratch.data(), {}, {}}, stream, *mesh,
-                    hooks, {.check_finite = true});
+  const DeviceScalars scalars(stream);
+  Executor executor(
+      plan, {slot.data(), plan.bytes().slot, scratch.data(), {}, {}, nullptr, scalars.data()},
+      stream, *mesh, hooks, {.check_finite = true});
   const InputData data(g, 0);
   EXPECT_THAT(
       message_of([&] { executor.forward(0, {.step = 7, .number = 5, .inputs = data.tensors()}); }),

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/graph/device_scalars.h"
 #include "tests/graph/runner.h"
 
 namespace trireme::test {
@@ -81,6 +82,7 @@ class Bf16Stage {
     for (const Buffer* buffer : {&slot_, &scratch_})
       std::memset(buffer->data(), 0xff, static_cast<std::size_t>(buffer->bytes()));
     ExecutorMemory memory{slot_.data(), plan.bytes().slot, scratch_.data(), {}, {}};
+    memory.scalars = scalars_.data();
     for (const int p : plan.parameters()) {
       const Spec& spec = graph.parameters()[static_cast<std::size_t>(p)].spec;
       const auto count = static_cast<std::size_t>(spec.shape.count());
@@ -114,6 +116,7 @@ class Bf16Stage {
   Buffer slot_, scratch_;
   TestDevice device_;
   TestStream stream_;
+  const DeviceScalars scalars_{stream_};
   std::unique_ptr<Mesh> mesh_ = make_self_mesh();
   ExecutorHooks hooks_;
   std::vector<std::vector<Bf16>> weights_, inputs_;

@@ -6,6 +6,7 @@
 
 #include "trireme/comm/mesh.h"
 
+#include "runtime/graph/device_scalars.h"
 #include "runtime/graph/executor.h"
 #include "tests/graph/toy_ops.h"
 
@@ -41,6 +42,7 @@ class Stage {
     std::memset(memory_.data(), 0xff, static_cast<std::size_t>(stride_ * slots + 4096));
     std::memset(scratch_.data(), 0xff, static_cast<std::size_t>(bytes.scratch + 4096));
     ExecutorMemory memory{memory_.data(), stride_, scratch_.data(), {}, {}};
+    memory.scalars = scalars.data();
     for (const int p : plan.parameters()) {
       const Spec& spec = graph.parameters()[static_cast<std::size_t>(p)].spec;
       parameters.push_back(values[static_cast<std::size_t>(p)]);
@@ -56,6 +58,7 @@ class Stage {
   Plan plan;
   TestDevice device;
   TestStream stream;
+  DeviceScalars scalars{stream};
   ExecutorHooks no_hooks;
   std::vector<std::vector<float>> parameters, gradients;
   std::unique_ptr<Executor> executor;

@@ -33,6 +33,7 @@ inline RunResult run(const Graph& graph, const Value& loss, const RunOptions& op
   for (int s = 0; s < options.stages; ++s)
     stages.push_back(std::make_unique<Stage>(graph, Values{loss}, cut, s, options.plan, values,
                                              *mesh, options.slots));
+  for (const auto& stage : stages) stage->scalars.write({.loss_scale = 0.25});
   RunResult result;
   std::vector<InputData> data;
   for (int m = 0; m < options.micro_batches; ++m) data.emplace_back(graph, m);
@@ -41,7 +42,6 @@ inline RunResult run(const Graph& graph, const Value& loss, const RunOptions& op
                       .number = m,
                       .first_sample = m,
                       .last = m + 1 == options.micro_batches,
-                      .loss_scale = 0.25,
                       .inputs = data[static_cast<std::size_t>(m)].tensors()};
   };
   const auto forward = [&](int m) {

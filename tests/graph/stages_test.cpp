@@ -249,6 +249,7 @@ std::vector<std::vector<float>> pipeline(Mesh& mesh, const Graph& g, const Value
   options.poison = true;
   Stage s(g, {loss}, cut_stages(g, {loss}, stages), stage, options, initial_parameters(g), mesh,
           micro_batches);
+  s.scalars.write({.loss_scale = 0.25});
   std::vector<InputData> data;
   for (int m = 0; m < micro_batches; ++m) data.emplace_back(g, m);
   const auto message = [&](int m, int peer, const Transfer& t) {
@@ -268,7 +269,6 @@ std::vector<std::vector<float>> pipeline(Mesh& mesh, const Graph& g, const Value
   const auto batch = [&](int m) {
     return MicroBatch{.number = m,
                       .last = m + 1 == micro_batches,
-                      .loss_scale = 0.25,
                       .inputs = data[static_cast<std::size_t>(m)].tensors()};
   };
   for (int m = 0; m < micro_batches; ++m) {

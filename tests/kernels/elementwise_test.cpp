@@ -62,7 +62,9 @@ TEST(Dropout, KeepsWhatTheGlobalIndexSays) {
   for (Index count : {Index{1}, Index{31}, Index{33}, Index{40003}})
     for (Index first : {Index{0}, Index{1}, Index{6}, Index{1} << 35})
       for (Write write : {Write::assign, Write::add}) {
-        const Random random = random_for(3, "dropout");
+        const Random random = random_for(3, "dropout", 5);
+        const StepScalars scalars{.step = 5};
+        const StepRandom of_step{random_key(3, "dropout"), &scalars};
         const Floats x = random_values(count, "x"), before = random_values(count, "before");
         Doubles expected;
         for (Index i = 0; i < count; ++i)
@@ -74,11 +76,11 @@ TEST(Dropout, KeepsWhatTheGlobalIndexSays) {
             [&](Stream& s) {
               Floats y = before;
               s.kernels().elementwise.dropout(
-                  s, {count, first, 0.3f, random, x.data(), y.data(), write});
+                  s, {count, first, 0.3f, of_step, x.data(), y.data(), write});
               if (write == Write::assign) {
                 Floats z = x;
                 s.kernels().elementwise.dropout(
-                    s, {count, first, 0.3f, random, z.data(), z.data(), write});
+                    s, {count, first, 0.3f, of_step, z.data(), z.data(), write});
                 EXPECT_TRUE(same_bits(y, z));
               }
               return y;
@@ -136,8 +138,15 @@ TEST(Elementwise, InBf16EveryResultIsThatOfF32RoundedOnce) {
         const void* y = a.put(random_values(count, "y"));
         const double scale = 0.37;
         k.add(s, {count, x, y, a.put(Floats(at(count))), t});
-        k.dropout(s, {count, 6, 0.3f, random_for(3, "dropout"), x,
-                      a.put(random_values(count, "kept")), write, t});
+        const StepScalars scalars{.step = 5};
+        k.dropout(s, {count,
+                      6,
+                      0.3f,
+                      {random_key(3, "dropout"), &scalars},
+                      x,
+                      a.put(random_values(count, "kept")),
+                      write,
+                      t});
         k.squared_error_backward(
             s, {count, x, y, &scale, a.put(random_values(count, "dx")), write, t});
         double loss = 0;

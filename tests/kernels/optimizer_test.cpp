@@ -30,9 +30,12 @@ DeviceList<UpdateRange> list_of(const std::vector<UpdateRange>& ranges) {
 const std::vector<Index> counts = {1, 31, 33, 70001};
 const StepDecision clipped{1, 0.7, 0}, skipped{HUGE_VAL, 1, 1};
 
+const StepScalars rates{
+    .learning_rate = 0.01f, .corrected_rate = 0.01f / 0.271f, .second_correction = 1 / 0.142625f};
+
 AdamW adamw(const std::vector<UpdateRange>& ranges, float* x, const float* g, float* m, float* v,
             const StepDecision* decision) {
-  return {list_of(ranges), x, g, m, v, 0.01f, 0.9f, 0.95f, 1e-8f, 0.271f, 0.142625f, decision};
+  return {list_of(ranges), x, g, m, v, 0.9f, 0.95f, 1e-8f, &rates, decision};
 }
 
 TEST(AdamW, MatchesThePaperInEveryRangeAndTouchesNothingElse) {
@@ -78,8 +81,8 @@ TEST(Sgd, MatchesItsFormulaWithAndWithoutMomentum) {
       const auto run = [&](Stream& s, bool buffer) {
         Floats out = x, velocity = b;
         s.kernels().optimizer.sgd(
-            s, {list_of(ranges), out.data(), g.data(), momentum ? velocity.data() : nullptr, 0.01f,
-                momentum ? 0.9f : 0.0f, &clipped});
+            s, {list_of(ranges), out.data(), g.data(), momentum ? velocity.data() : nullptr,
+                momentum ? 0.9f : 0.0f, &rates, &clipped});
         return buffer ? velocity : out;
       };
       expect_everywhere([&](Stream& s) { return run(s, false); }, parameters, 3e-7);
@@ -109,8 +112,8 @@ TEST(Optimizers, WriteWhatTheyAssignToACopyInBf16) {
     stream->kernels().optimizer.adamw(*stream, p);
     check(copy);
     copy = before;
-    stream->kernels().optimizer.sgd(*stream, {list_of(ranges), x.data(), g.data(), m.data(), 0.01f,
-                                              0.9f, &clipped, copy.data()});
+    stream->kernels().optimizer.sgd(*stream, {list_of(ranges), x.data(), g.data(), m.data(), 0.9f,
+                                              &rates, &clipped, copy.data()});
     check(copy);
   }
 }
@@ -123,7 +126,7 @@ TEST(Optimizers, ChangeNothingWhenTheStepIsSkipped) {
   Floats x = before, m = before, v = before;
   const OptimizerKernels& k = stream->kernels().optimizer;
   k.adamw(*stream, adamw(ranges, x.data(), before.data(), m.data(), v.data(), &skipped));
-  k.sgd(*stream, {list_of(ranges), x.data(), before.data(), m.data(), 0.01f, 0.9f, &skipped});
+  k.sgd(*stream, {list_of(ranges), x.data(), before.data(), m.data(), 0.9f, &rates, &skipped});
   EXPECT_TRUE(same_bits(x, before) && same_bits(m, before) && same_bits(v, before));
 }
 

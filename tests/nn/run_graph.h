@@ -14,6 +14,7 @@
 #include "trireme/kernels/device.h"
 
 #include "runtime/graph/constants.h"
+#include "runtime/graph/device_scalars.h"
 #include "runtime/graph/executor.h"
 #include "tests/nn/parameter_values.h"
 
@@ -64,6 +65,7 @@ class OneRank {
     memory_.slot_stride = plan_.bytes().slot;
     memory_.scratch = scratch_.data();
     memory_.constants = constants_.data();
+    memory_.scalars = scalars_.data();
     write_constants(graph_, constants_.data(), *stream_);
     const bool training = options.plan.mode == PlanOptions::Mode::training;
     for (const int id : plan_.parameters()) {
@@ -156,6 +158,7 @@ class OneRank {
   Value result_;
   Plan plan_;
   Buffer slot_, scratch_, constants_;
+  const DeviceScalars scalars_{*stream_};
   std::vector<Buffer> arrays_;
   ExecutorMemory memory_;
 };

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/graph/device_scalars.h"
 #include "runtime/optim/gradient_reducer.h"
 #include "runtime/optim/optimizer.h"
 #include "tests/optim/tiny_model.h"
@@ -28,7 +29,8 @@ struct StepRank {
     ties = split_ties(*model.flat, mesh);
     reducer = std::make_unique<GradientReducer>(*model.flat, mesh, *stream, ties);
     state = device->allocate(Optimizer::state_bytes(*model.flat, options));
-    optimizer = std::make_unique<Optimizer>(*model.flat, mesh, *stream, options, state.data());
+    optimizer = std::make_unique<Optimizer>(*model.flat, mesh, *stream, options, scalars.data(),
+                                            state.data());
   }
 
   void begin(Index step) {
@@ -50,13 +52,23 @@ struct StepRank {
     begin(number);
     backward();
     reducer->finish();
-    return optimizer->step(learning_rate);
+    return update(learning_rate);
+  }
+  void set_rate(double learning_rate) {
+    StepScalars rates;
+    optimizer->set_rates(rates, learning_rate);
+    scalars.write(rates);
+  }
+  StepReport update(double learning_rate) {
+    set_rate(learning_rate);
+    return optimizer->step();
   }
 
   Mesh& mesh;
   MeshShape shape;
   std::unique_ptr<Device> device;
   std::unique_ptr<Stream> stream;
+  DeviceScalars scalars{*stream};
   TinyRank model;
   Buffer state;
   TieGroups ties;

@@ -212,8 +212,8 @@ TEST(OptimizerShares, AreHashedAsFarAsARankHasThem) {
       twice.hash_sums();
       twice.begin(1);
       twice.hash_sums();
-      r.optimizer->start_step(
-          0.01, [](Optimizer::Part) {}, &twice);
+      r.set_rate(0.01);
+      r.optimizer->start_step([](Optimizer::Part) {}, &twice);
       r.optimizer->finish_step();
       twice.finish();
       using Part = StepHashes::Part;

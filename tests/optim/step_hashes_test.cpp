@@ -33,8 +33,8 @@ struct TwiceRank : StepRank {
       hashes->hash_sums();
     }
     reducer->hash_terms_with(nullptr);
-    optimizer->start_step(
-        0.1, [](Optimizer::Part) {}, &*hashes);
+    set_rate(0.1);
+    optimizer->start_step([](Optimizer::Part) {}, &*hashes);
     const StepReport report = optimizer->finish_step();
     hashes->finish();
     return report;

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/graph/device_scalars.h"
 #include "runtime/graph/executor.h"
 #include "tests/optim/mesh_steps.h"
 #include "tests/support/allocation_counter.h"
@@ -96,14 +97,17 @@ class DataRank {
     reducer_ = std::make_unique<GradientReducer>(flat_, mesh, *stream_, ties_);
     hooks_ = std::make_unique<GradientReducer::Hooks>(reducer_.get(), 0);
     const OptimizerOptions options;
+    scalars_.emplace(*stream_);
     state_ = device_->allocate(Optimizer::state_bytes(flat_, options));
-    optimizer_ = std::make_unique<Optimizer>(flat_, mesh, *stream_, options, state_.data());
+    optimizer_ = std::make_unique<Optimizer>(flat_, mesh, *stream_, options, scalars_->data(),
+                                             state_.data());
     slot_ = device_->allocate(plan_.bytes().slot);
     scratch_ = device_->allocate(plan_.bytes().scratch);
     executor_ = std::make_unique<Executor>(
         plan_,
         ExecutorMemory{slot_.data(), plan_.bytes().slot, scratch_.data(),
-                       flat_.parameter_tensors(plan_), flat_.gradient_tensors(plan_)},
+                       flat_.parameter_tensors(plan_), flat_.gradient_tensors(plan_), nullptr,
+                       scalars_->data()},
         *stream_, mesh, *hooks_);
     input_ = Tensor(samples_.data(), {rows, channels});
   }
@@ -116,6 +120,9 @@ class DataRank {
   StepReport step(Index number) {
     const Index share = global_samples / mesh_.shape().size(Axis::data);
     const Index first = share * mesh_.coordinate(Axis::data);
+    StepScalars scalars{.loss_scale = 1.0 / global_samples};
+    optimizer_->set_rates(scalars, 0.01);
+    scalars_->write(scalars);
     reducer_->begin_step();
     for (Index i = 0; i < share; i += rows) {
       for (std::size_t k = 0; k < samples_.size(); ++k)
@@ -125,13 +132,12 @@ class DataRank {
                              .number = i / rows,
                              .first_sample = first + i,
                              .last = i + rows == share,
-                             .loss_scale = 1.0 / global_samples,
                              .inputs = {&input_, 1}};
       executor_->forward(0, batch);
       executor_->backward(0, batch);
     }
     reducer_->finish();
-    return optimizer_->step(0.01);
+    return optimizer_->step();
   }
 
   const FlatParameters& flat() const { return flat_; }
@@ -152,6 +158,7 @@ class DataRank {
   TieGroups ties_;
   std::unique_ptr<GradientReducer> reducer_;
   std::unique_ptr<GradientReducer::Hooks> hooks_;
+  std::optional<DeviceScalars> scalars_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Executor> executor_;
   std::array<float, rows * channels> samples_;
@@ -213,7 +220,7 @@ TEST(TrainingStep, ReductionAndUpdateAllocateNothingOnAMesh) {
       const long before = test::allocations_of_this_thread();
       r.backward();
       r.reducer->finish();
-      r.optimizer->step(0.01);
+      r.update(0.01);
       total += test::allocations_of_this_thread() - before;
     }
   });

@@ -47,7 +47,6 @@ class Data final : public MicroBatchSource {
   MicroBatch micro_batch(int, Index number) override {
     return {.number = number,
             .first_sample = number,
-            .loss_scale = 0.25,
             .inputs = data_[static_cast<std::size_t>(number)].tensors()};
   }
   void on_result(Index number, const Tensor& result) override {
@@ -104,6 +103,7 @@ inline RankResult run_rank(Mesh& mesh, const StageProgram& program, PlanOptions 
         g, Values{loss}, cut, shape.virtual_stage(program.stage, chunk), plan,
         initial_parameters(g), mesh, program.slots[static_cast<std::size_t>(chunk)],
         hooks.back().get()));
+    stages.back()->scalars.write({.loss_scale = 0.25});
     chunks.push_back({&stages.back()->plan, stages.back()->executor.get()});
   }
   PipelineExecutor pipeline(program, chunks, axis, stages.front()->stream);

@@ -6,6 +6,7 @@
 
 #include "runtime/core/at.h"
 #include "runtime/cost/stage_time.h"
+#include "runtime/graph/device_scalars.h"
 #include "runtime/optim/gradient_reducer.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/pipeline/executor.h"
@@ -96,7 +97,7 @@ class Rank {
         flat_(plan_.flat, take(plan_.flat.parameter_bytes()), take(plan_.flat.gradient_bytes())),
         ties_(split_ties(flat_, *mesh_)),
         reducer_(flat_, *mesh_, stream_, ties_),
-        optimizer_(flat_, *mesh_, stream_, plan_.spec.optimizer,
+        optimizer_(flat_, *mesh_, stream_, plan_.spec.optimizer, scalars_.data(),
                    take(Optimizer::state_bytes(flat_, plan_.spec.optimizer))),
         pipeline_(plan_.train.program(), make_chunks(job), mesh_->axis(Axis::pipeline), stream_),
         data_(plan_.train_inputs, memory_.data()) {}
@@ -110,7 +111,7 @@ class Rank {
     times.backward = now();
     reducer_.finish();
     times.summed = now();
-    optimizer_.start_step(1e-3);
+    optimizer_.start_step();
     times.updated = now();
     optimizer_.finish_step();
     times.busy = stream_.clock().busy() - busy_before;
@@ -138,6 +139,7 @@ class Rank {
       memory.slot_stride = pass.slot_stride(c);
       memory.scratch = scratch;
       memory.constants = scratch;
+      memory.scalars = scalars_.data();
       memory.parameters = flat_.parameter_tensors(plan);
       memory.gradients = flat_.gradient_tensors(plan);
       slots += pass.program().slots[c] * pass.slot_stride(c);
@@ -155,6 +157,7 @@ class Rank {
   const std::unique_ptr<Mesh> mesh_;
   VirtualDevice device_;
   VirtualStream stream_{device_};
+  const DeviceScalars scalars_{stream_};
   Buffer memory_;
   Index taken_ = 0;
   FlatParameters flat_;

@@ -58,7 +58,15 @@ struct Random {
   }
 };
 
+/// Returns the key of (seed, logical name), which random_of_step() takes.
+std::uint64_t random_key(std::uint64_t seed, std::string_view name);
+TRIREME_HD inline Random random_of_step(std::uint64_t key, std::uint64_t step) {
+  const Philox p = philox(step, key);
+  return Random{(static_cast<std::uint64_t>(p[0]) << 32) | p[1]};
+}
 /// The random numbers of (seed, logical name, step). They do not depend on the layout.
-Random random_for(std::uint64_t seed, std::string_view name, std::uint64_t step = 0);
+inline Random random_for(std::uint64_t seed, std::string_view name, std::uint64_t step = 0) {
+  return random_of_step(random_key(seed, name), step);
+}
 
 }  // namespace trireme

@@ -10,7 +10,7 @@
 
 #include "trireme/comm/communicator.h"
 #include "trireme/core/mesh_shape.h"
-#include "trireme/core/random.h"
+#include "trireme/core/step_scalars.h"
 #include "trireme/core/tensor.h"
 #include "trireme/graph/op_traits.h"
 #include "trireme/graph/spec.h"
@@ -79,8 +79,8 @@ class Exec {
   virtual Communicator& group(Role role) const = 0;
   virtual Stream& stream() const = 0;
   /// The random numbers of (seed, this op's logical name, step): the same for every layout and when
-  /// recomputed.
-  virtual Random random() const = 0;
+  /// recomputed. The step is read on the device: pass them to the kernel as they are.
+  virtual StepRandom random() const = 0;
   /// Index, in the global batch, of the first sample (row of dim 0 of inputs) of this micro-batch.
   virtual Index first_sample() const = 0;
 };

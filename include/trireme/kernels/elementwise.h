@@ -2,7 +2,7 @@
 #pragma once
 
 #include "trireme/core/device.h"
-#include "trireme/core/random.h"
+#include "trireme/core/step_scalars.h"
 #include "trireme/core/tensor.h"
 #include "trireme/kernels/write.h"
 
@@ -39,7 +39,7 @@ struct Dropout {
   Index count;
   Index first_element;
   float rate;
-  Random random;
+  StepRandom random;
   const void* x;
   void* y;  // may be x
   Write write = Write::assign;

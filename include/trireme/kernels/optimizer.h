@@ -8,6 +8,7 @@
 #include "trireme/core/bf16.h"
 #include "trireme/core/device.h"
 #include "trireme/core/macros.h"
+#include "trireme/core/step_scalars.h"
 #include "trireme/kernels/range_list.h"
 
 namespace trireme {
@@ -38,9 +39,9 @@ struct AdamW {
   const float* gradient;
   float* first_moment;
   float* second_moment;
-  float learning_rate, beta1, beta2, epsilon;
-  float bias_correction1, bias_correction2;  // 1 - beta^step
-  const StepDecision* decision;              // (1), on the device
+  float beta1, beta2, epsilon;
+  const StepScalars* scalars;    // (1), on the device
+  const StepDecision* decision;  // (1), on the device
   Bf16* compute_copy = nullptr;  // null, or like `gradient`: gets the new values, rounded
 };
 struct Sgd {
@@ -48,7 +49,8 @@ struct Sgd {
   float* parameter;
   const float* gradient;
   float* momentum_buffer;  // null when momentum is 0
-  float learning_rate, momentum;
+  float momentum;
+  const StepScalars* scalars;
   const StepDecision* decision;
   Bf16* compute_copy = nullptr;
 };

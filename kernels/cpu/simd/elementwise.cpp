@@ -109,11 +109,12 @@ TRIREME_INLINE void philox_block(std::uint64_t first, std::uint64_t key, std::ui
 template <class T>
 void dropout_of(const Dropout& p, Index begin, Index end) {
   const float kept = 1.0f / (1.0f - p.rate);
+  const std::uint64_t key = p.random.now().key;
   const Index last = p.first_element + end;
   for (Index element = p.first_element + begin; element < last;) {
     const Index start = element & ~Index{3};  // four elements share a counter
     std::uint32_t words[philox_words];
-    philox_block(static_cast<std::uint64_t>(start) >> 2, p.random.key, words);
+    philox_block(static_cast<std::uint64_t>(start) >> 2, key, words);
     float factor[philox_words];  // Random::uniform(element) >= rate
     for (Index i = 0; i < philox_words; ++i)
       factor[i] = static_cast<float>(static_cast<std::int32_t>(words[i] >> 8)) * 0x1p-24f >= p.rate

@@ -15,9 +15,9 @@ void adamw(const AdamW& p, const UpdateRange& range, Index begin, Index end) {
   const Floats scale = all(static_cast<float>(p.decision->clip_coefficient)), one = all(1);
   const Floats beta1 = all(p.beta1), rest1 = one - beta1, beta2 = all(p.beta2), rest2 = one - beta2;
   const Floats epsilon = all(p.epsilon),
-               decay = all(1 - p.learning_rate * static_cast<float>(range.weight_decay));
-  const Floats rate = all(p.learning_rate / p.bias_correction1);
-  const Floats correction2 = all(1 / p.bias_correction2);
+               decay = all(1 - p.scalars->learning_rate * static_cast<float>(range.weight_decay));
+  const Floats rate = all(p.scalars->corrected_rate);
+  const Floats correction2 = all(p.scalars->second_correction);
   for_each_vector(begin, end, [&](auto at) {
     const Floats g = at.load(gradient) * scale;
     const Floats m = fma(beta1, at.load(first_moment), rest1 * g);
@@ -38,7 +38,7 @@ void sgd(const Sgd& p, const UpdateRange& range, Index begin, Index end) {
       p.momentum_buffer != nullptr ? p.momentum_buffer + range.state_begin : nullptr;
   Bf16* copy = p.compute_copy != nullptr ? p.compute_copy + range.begin : nullptr;
   const Floats scale = all(static_cast<float>(p.decision->clip_coefficient));
-  const Floats rate = all(p.learning_rate);
+  const Floats rate = all(p.scalars->learning_rate);
   const Floats decay = all(static_cast<float>(range.weight_decay)), momentum = all(p.momentum);
   for_each_vector(begin, end, [&](auto at) {
     Floats x = at.load(parameter);

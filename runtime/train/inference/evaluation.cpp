@@ -122,8 +122,8 @@ bool Trainer::State::run_outputs(DataSource& source, Index samples, const Output
   for (Index first = 0; first < samples; first += context.options().global_batch_size) {
     load(batch.inputs(), source, first, samples);
     if (agreed.stop && is_saved()) return false;
-    batch.inputs().begin(progress.step, 1);
-    bound.outputs->start(batch);
+    batch.inputs().begin(progress.step);
+    bound.outputs->start(batch, {.step = progress.step});
     batch.queued();
     hand_out(context, plan, batch, first, samples, sink);
   }

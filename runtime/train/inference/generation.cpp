@@ -220,7 +220,7 @@ std::vector<std::int32_t> Trainer::generate(const GenerateOptions& options) {
   std::vector<std::int32_t> text = options.prompt;
   for (Index i = 0; i < options.count; ++i) {
     sequence.show(text);
-    s.bound.generate->start(sequence);
+    s.bound.generate->start(sequence, {});
     sequence.queued();
     Index sums[2] = {0, s.context.stop_reason().empty() ? 0 : 1};  // the token, votes to stop
     if (mesh.rank() == drawer)

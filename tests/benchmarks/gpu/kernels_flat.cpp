@@ -7,6 +7,7 @@
 #include "trireme/kernels/embedding.h"
 #include "trireme/kernels/optimizer.h"
 
+#include "runtime/graph/device_scalars.h"
 #include "tests/benchmarks/gpu/report.h"
 
 namespace trireme::test {
@@ -28,7 +29,8 @@ void additions(GpuBench& b, Report& report, DType dtype) {
   Dropout p{};
   p.count = report.rows(2 * bytes);
   p.rate = 0.1f;
-  p.random = random_for(1, "dropout");
+  const DeviceScalars scalars(b.stream());
+  p.random = {random_key(1, "dropout"), scalars.data()};
   p.x = p.y = b.make(dtype, p.count);
   p.dtype = dtype;
   report.line("dropout", dtype, 2 * p.count * bytes, [&] { kernels.dropout(b.stream(), p); });
@@ -175,6 +177,8 @@ void optimizer(GpuBench& b, Report& report) {
     report.line("sum_of_squares", DType::f32, count * 4,
                 [&] { kernels.sum_of_squares(b.stream(), p); });
   }
+  const DeviceScalars scalars(
+      b.stream(), {.learning_rate = 1e-4f, .corrected_rate = 1e-4f, .second_correction = 1});
   for (const DType compute : {DType::bf16, DType::f32}) {
     const bool copies = compute == DType::bf16;
     const Index element_bytes = 7 * 4 + (copies ? 2 : 0);  // three read and written, a gradient
@@ -187,8 +191,8 @@ void optimizer(GpuBench& b, Report& report) {
     p.gradient = b.floats(count);
     p.first_moment = b.floats(count);
     p.second_moment = b.floats(count, 0.5f, 1);
-    p.learning_rate = 1e-4f, p.beta1 = 0.9f, p.beta2 = 0.95f, p.epsilon = 1e-8f;
-    p.bias_correction1 = p.bias_correction2 = 1;
+    p.beta1 = 0.9f, p.beta2 = 0.95f, p.epsilon = 1e-8f;
+    p.scalars = scalars.data();
     p.decision = decision;
     p.compute_copy = copies ? static_cast<Bf16*>(b.bytes(count * 2)) : nullptr;
     report.line("adamw", compute, count * element_bytes, [&] { kernels.adamw(b.stream(), p); });

@@ -176,10 +176,11 @@ TEST_P(OnLargeArrays, Dropout) {
   expect_rows_agree({rows,
                      {{"x", width}, {"y", width}},
                      [width = width](RowBench& b) {
+                       const StepRandom random{random_key(5, "d"), put_scalars(b, {.step = 3})};
                        for (const RowPiece& piece : b.pieces())
                          b.kernels().elementwise.dropout(
                              b.stream(),
-                             {piece.count * width, piece.global * width, 0.3f, random_for(5, "d"),
+                             {piece.count * width, piece.global * width, 0.3f, random,
                               b.array<Bf16>(0) + piece.local * width,
                               b.array<Bf16>(1) + piece.local * width, Write::assign, DType::bf16});
                      },

@@ -43,12 +43,12 @@ TEST_P(OnLargeArrays, AdamW) {
                        p.compute_copy = b.array<Bf16>(4);
                        p.decision = reinterpret_cast<const StepDecision*>(
                            b.put(std::vector<double>{2, 0.5, std::bit_cast<double>(Index{0})}));
-                       p.learning_rate = 0.01f;
+                       p.scalars = put_scalars(b, {.learning_rate = 0.01f,
+                                                   .corrected_rate = 0.01f / (1 - 0.9f * 0.9f),
+                                                   .second_correction = 1 / (1 - 0.95f * 0.95f)});
                        p.beta1 = 0.9f;
                        p.beta2 = 0.95f;
                        p.epsilon = 1e-8f;
-                       p.bias_correction1 = 1 - 0.9f * 0.9f;
-                       p.bias_correction2 = 1 - 0.95f * 0.95f;
                        b.kernels().optimizer.adamw(b.stream(), p);
                      },
                      1e-6});

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,7 +13,7 @@
 
 #include "trireme/core/bf16.h"
 #include "trireme/core/error.h"
-#include "trireme/core/random.h"
+#include "trireme/core/step_scalars.h"
 #include "trireme/kernels/device.h"
 #include "trireme/kernels/kernels.h"
 
@@ -141,6 +142,13 @@ inline void expect_close(const std::vector<Element>& got, const std::vector<Elem
         << "element " << i << ": " << g << " instead of " << e;
   }
   EXPECT_LE(differ, std::max(2.0, bf16.share * in_bf16)) << "of " << in_bf16 << " bf16 elements";
+}
+
+/// A copy on the device.
+inline const StepScalars* put_scalars(Bench& b, const StepScalars& scalars) {
+  std::vector<std::byte> bytes(sizeof scalars);
+  std::memcpy(bytes.data(), &scalars, sizeof scalars);
+  return reinterpret_cast<const StepScalars*>(b.put(bytes));
 }
 
 /// `run` puts its arrays and calls one kernel. The devices agree as `expect_close` says; the GPU's

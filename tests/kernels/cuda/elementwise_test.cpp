@@ -50,13 +50,14 @@ TEST(CudaElementwise, DropoutDropsTheSameElements) {
   for (const DType dtype : storage_types)
     expect_agree(
         [&](Bench& b) {
+          const StepRandom random{random_key(5, "d"), put_scalars(b, {.step = 3})};
           for (const Write write : {Write::assign, Write::add})
             for (const Index first : {0, 4, 5})
               for (const Index shift : shifts) {
                 const void* x = b.put(random_floats(1027, "x"), dtype, shift);
                 void* y = b.put(random_floats(1027, "y"), dtype);
-                b.kernels().elementwise.dropout(
-                    b.stream(), {1027, first, 0.3f, random_for(5, "d"), x, y, write, dtype});
+                b.kernels().elementwise.dropout(b.stream(),
+                                                {1027, first, 0.3f, random, x, y, write, dtype});
               }
         },
         0, exactly);

@@ -73,12 +73,12 @@ TEST(CudaOptimizer, AdamWAgreesWithAndWithoutACopyInBf16) {
           if (copies)
             p.compute_copy =
                 static_cast<Bf16*>(b.put(random_floats(elements, "c"), DType::bf16, shift));
-          p.learning_rate = 0.01f;
+          p.scalars = put_scalars(b, {.learning_rate = 0.01f,
+                                      .corrected_rate = 0.01f / (1 - 0.9f * 0.9f),
+                                      .second_correction = 1 / (1 - 0.95f * 0.95f)});
           p.beta1 = 0.9f;
           p.beta2 = 0.95f;
           p.epsilon = 1e-8f;
-          p.bias_correction1 = 1 - 0.9f * 0.9f;
-          p.bias_correction2 = 1 - 0.95f * 0.95f;
           b.kernels().optimizer.adamw(b.stream(), p);
         });
       },
@@ -95,7 +95,7 @@ TEST(CudaOptimizer, SgdAgreesWithAndWithoutMomentum) {
             p.parameter = b.put(random_floats(elements, "p"), shift);
             p.gradient = b.put(random_floats(elements, "g"));
             p.momentum_buffer = momentum ? b.put(random_floats(elements, "b")) : nullptr;
-            p.learning_rate = 0.1f;
+            p.scalars = put_scalars(b, {.learning_rate = 0.1f});
             p.momentum = momentum ? 0.9f : 0.0f;
             p.decision = put_decision(b, {2, 0.5, 0});
             if (copies)
@@ -114,11 +114,11 @@ TEST(CudaOptimizer, ASkippedStepChangesNothing) {
         p.list = list;
         p.parameter = b.put(random_floats(elements, "p"));
         p.gradient = p.first_moment = p.second_moment = b.put(random_floats(elements, "g"));
-        p.bias_correction1 = p.bias_correction2 = 1;
+        p.scalars = put_scalars(b, {.learning_rate = 0.1f});
         p.decision = put_decision(b, {HUGE_VAL, 1, 1});
         b.kernels().optimizer.adamw(b.stream(), p);
-        b.kernels().optimizer.sgd(b.stream(),
-                                  {list, p.parameter, p.gradient, nullptr, 0.1f, 0, p.decision});
+        b.kernels().optimizer.sgd(
+            b.stream(), {list, p.parameter, p.gradient, nullptr, 0, p.scalars, p.decision});
       },
       0);
 }
@@ -167,13 +167,15 @@ TEST(CudaOptimizer, DecisionsAgree) {
 
 TEST(CudaOptimizer, WhatCannotBeIsRefused) {
   Bench b(open_gpu());
-  EXPECT_THROW(b.kernels().optimizer.adamw(b.stream(), AdamW{}), Error);  // step 0
+  EXPECT_THROW(b.kernels().optimizer.adamw(b.stream(), AdamW{}), Error);  // no scalars
+  const StepScalars scalars{};
   AdamW p{};
-  p.bias_correction1 = p.bias_correction2 = 1;
+  p.scalars = &scalars;
   EXPECT_THROW(b.kernels().optimizer.adamw(b.stream(), p), Error);  // no decision
   Sgd q{};
   EXPECT_THROW(b.kernels().optimizer.sgd(b.stream(), q), Error);
   const StepDecision decision{};
+  q.scalars = &scalars;
   q.decision = &decision;
   q.momentum = 0.9f;
   EXPECT_THROW(b.kernels().optimizer.sgd(b.stream(), q), Error);  // no buffer

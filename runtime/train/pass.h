@@ -30,7 +30,7 @@ class Pass {
     GradientReducer* reducer = nullptr;  // null: forward only
     /// Called between any two ops; must not wait.
     const std::function<void()>& between_ops;
-    DeviceScalars& scalars;          // of the pass that runs
+    DeviceScalars& scalars;          // the numbers of the pass that runs
     observe::StatusPage& page;       // says which op runs
     StepProfile* profile = nullptr;  // marks every op; null: none
   };

@@ -11,10 +11,8 @@ namespace trireme::verify {
 namespace {
 
 std::string layout_text(const Report& report) {
-  return fmt::format("tensor {}, pipeline {}{}, data {}", report.mesh.size(Role::tensor),
-                     report.mesh.size(Role::stage),
-                     report.chunks > 1 ? fmt::format(" x {} virtual stages", report.chunks) : "",
-                     report.mesh.size(Role::batch));
+  return report.mesh.describe() +
+         (report.chunks > 1 ? fmt::format(" of {} virtual stages", report.chunks) : "");
 }
 
 std::string depth_text(const Report& report) {
@@ -101,10 +99,9 @@ Json json_of(const Check& check) {
 }  // namespace
 
 std::string to_text(const Report& report) {
-  std::string text =
-      fmt::format("{}: {} = {} ranks, against one rank; {}, {}, {}, {} steps\n", report.program,
-                  layout_text(report), report.mesh.size(), depth_text(report),
-                  report.bf16 ? "bf16" : "fp32", report.device, steps);
+  std::string text = fmt::format("{}: {}, against one rank; {}, {}, {}, {} steps\n", report.program,
+                                 layout_text(report), depth_text(report),
+                                 report.bf16 ? "bf16" : "fp32", report.device, steps);
   for (const Check& check : report.checks) text += line_of(check);
   if (const TensorFault* fault = report.fault()) text += text_of(*fault) + hint(report);
   return text + (report.proved() ? "proved: the layout computes what one rank computes\n"
@@ -115,23 +112,19 @@ std::string to_json(const Report& report) {
   Json::Array checks;
   for (const Check& check : report.checks) checks.push_back(json_of(check));
   const TensorFault* fault = report.fault();
-  return to_text(Json(
-             Json::Object{{"program", report.program},
-                          {"ranks", Index{report.mesh.size()}},
-                          {"data", Index{report.mesh.size(Role::batch)}},
-                          {"pipeline", Index{report.mesh.size(Role::stage)}},
-                          {"tensor", Index{report.mesh.size(Role::tensor)}},
-                          {"virtual_stages", report.chunks},
-                          {"depth", report.depth == 0 ? Json() : Json(report.depth)},
-                          {"depth_of_model", report.depth == 0 ? Json() : Json(report.of_depth)},
-                          {"dtype", report.bf16 ? "bf16" : "f32"},
-                          {"device", text_or_null(report.device)},
-                          {"steps", steps},
-                          {"one_rank_bytes", report.one_rank_bytes},
-                          {"proved", report.proved()},
-                          {"checks", std::move(checks)},
-                          {"first_difference", fault == nullptr ? Json() : json_of(*fault)}})) +
-         "\n";
+  Json::Object all{{"program", report.program}, {"ranks", Index{report.mesh.size()}}};
+  for (const auto& [axis, size] : report.mesh.axes()) all.emplace_back(axis.name(), Index{size});
+  all.insert(all.end(), {{"virtual_stages", report.chunks},
+                         {"depth", report.depth == 0 ? Json() : Json(report.depth)},
+                         {"depth_of_model", report.depth == 0 ? Json() : Json(report.of_depth)},
+                         {"dtype", report.bf16 ? "bf16" : "f32"},
+                         {"device", text_or_null(report.device)},
+                         {"steps", steps},
+                         {"one_rank_bytes", report.one_rank_bytes},
+                         {"proved", report.proved()},
+                         {"checks", std::move(checks)},
+                         {"first_difference", fault == nullptr ? Json() : json_of(*fault)}});
+  return to_text(Json(std::move(all))) + "\n";
 }
 
 }  // namespace trireme::verify

@@ -22,8 +22,8 @@ class TensorCollective : public KernelOp {
   std::string name() const override { return name_; }
   double flops(const Specs&) const override { return 0; }
   Placement placement(const Placements& inputs, const std::vector<bool>&) const override {
-    require(inputs[0] == from_, name_, " takes a value that is ", trireme::name(from_),
-            " on the tensor axis, not one that is ", trireme::name(inputs[0]));
+    require(inputs[0] == from_, name_, " takes a value that is ", from_,
+            " on the tensor axis, not one that is ", inputs[0]);
     return to_;
   }
 

@@ -21,7 +21,7 @@ std::string form(const Graph& graph, int value) {
   const ValueInfo& info = graph.values()[static_cast<std::size_t>(value)];
   if (info.placement == Placement::sharded && graph.tensor_size() > 1)
     return str(info.spec.dtype, " of ", info.spec.shape.dims(), " dims, sharded");
-  return str(info.spec, " ", name(info.placement));
+  return str(info.spec, " ", info.placement);
 }
 
 std::string forms(const Graph& graph, const std::vector<int>& values) {

@@ -166,6 +166,30 @@ TEST(Executor, AForwardOnlyPlanGivesAnyNumberOfResults) {
   EXPECT_EQ(second.plan.receive_gradients().bytes, 0);
 }
 
+/// Gives a random number of the step.
+class Draws final : public Elementwise {
+ public:
+  std::string name() const override { return "draws"; }
+  void forward(Exec& e) const override { e.output(0).as<float>()[0] = e.random().now().uniform(0); }
+  void backward(Exec&) const override {}
+};
+
+TEST(Executor, OpsDrawTheRandomNumbersOfTheStepInTheBlock) {
+  Graph g;
+  const Value y = g.scope("mlp", [&] { return g.input("x", {1, 2}).apply<Draws>(); });
+  const auto mesh = make_self_mesh();
+  PlanOptions options;
+  options.mode = PlanOptions::Mode::forward_only;
+  Stage s(g, {y}, cut_stages(g, {y}, 1), 0, options, {}, *mesh, 1, nullptr, {.seed = 9});
+  const InputData data(g, 0);
+  for (const Index step : {0, 7, 8}) {
+    s.scalars.write({.step = step});
+    s.executor->forward(0, {.inputs = data.tensors()});
+    EXPECT_EQ(s.executor->result(0).as<float>()[0],
+              random_for(9, "mlp/draws", static_cast<std::uint64_t>(step)).uniform(0));
+  }
+}
+
 /// Infinite for large inputs.
 class Explodes final : public Elementwise {
  public:

@@ -287,6 +287,16 @@ class Numbers final : public Constant {
   Index bytes_;
 };
 
+TEST(Trace, APlacementHasAStateForEachRole) {
+  using State = Placement::State;
+  EXPECT_EQ(Placement(), Placement::replicated);
+  EXPECT_EQ(Placement().with(Role::tensor, State::sharded), Placement::sharded);
+  EXPECT_EQ(Placement::partial.along(Role::tensor), State::partial);
+  EXPECT_EQ(str(Placement::partial_gradient), "partial_gradient");
+  EXPECT_EQ(message_of([] { (void)Placement().along(Role::batch); }),
+            "values have no placement along batch");
+}
+
 TEST(Trace, OnlyAParameterThatIsThereGetsAGroup) {
   Graph g;
   g.parameter("a", {2}, replicated(), zeros());

@@ -19,8 +19,9 @@ class Verify : public VerifiedLayout {};
 TEST_F(Verify, ProvesATensorAndPipelineLayout) {
   const Outcome outcome = verify(4, train_gpt_program + model() + "--tp 2 --pp 2");
   expect_proved(outcome);
-  EXPECT_THAT(outcome.output, HasSubstr("tensor 2, pipeline 2, data 1 = 4 ranks, against one rank; "
-                                        "2 of 6 blocks, fp32, CPU"));
+  EXPECT_THAT(outcome.output,
+              HasSubstr("pipeline 2 x data 1 x tensor 2 = 4 ranks, against one rank; "
+                        "2 of 6 blocks, fp32, CPU"));
   EXPECT_THAT(outcome.output, HasSubstr("job 5 of 5: "));
 }
 
@@ -38,7 +39,7 @@ TEST_F(Verify, ProvesVirtualStagesOfAConfigurationFileWhoseRunItLeavesAlone) {
                          "\"\nsave-interval = 1\nlr-warmup-iters = 500\n"));
   const Outcome outcome = verify(2, train_gpt_program + model() + "--config " + config);
   expect_proved(outcome);
-  EXPECT_THAT(outcome.output, HasSubstr("pipeline 2 x 2 virtual stages"));
+  EXPECT_THAT(outcome.output, HasSubstr("2 ranks of 2 virtual stages"));
   EXPECT_THAT(outcome.output, HasSubstr("4 of 6 blocks, bf16"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }

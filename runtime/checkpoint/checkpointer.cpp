@@ -38,8 +38,12 @@ std::string describe_layout(const Context& context) {
 
 struct Checkpointer::State {
   State(const Context& context_, FlatParameters& flat_, Optimizer* optimizer_,
-        const KeyValues& model_)
-      : context(context_), flat(flat_), optimizer(optimizer_), model(model_) {
+        const KeyValues& model_, std::function<void(const SaveRecord&)> saved_)
+      : context(context_),
+        flat(flat_),
+        optimizer(optimizer_),
+        model(model_),
+        saved(std::move(saved_)) {
     scalars.seed = context.options().seed;
     std::vector<Piece> pieces =
         saved_pieces(flat, optimizer, host.rank() == 0 ? &scalars : nullptr);
@@ -66,6 +70,7 @@ struct Checkpointer::State {
   FlatParameters& flat;
   Optimizer* const optimizer;  // null: nothing is trained
   const KeyValues model;
+  const std::function<void(const SaveRecord&)> saved;
   const CheckpointOptions& options = context.options().checkpoint;
   const Host& host = context.host();
   std::string run;
@@ -92,7 +97,7 @@ void Checkpointer::State::prepare_saving(std::vector<Piece> pieces) {
   saver = std::make_unique<Saver>(
       context, Saver::Parts{run, std::move(layout), catalog, std::move(lease),
                             host.mesh.split(0, "checkpoint"),
-                            [this](const SavedState& saved) { return head(saved); }});
+                            [this](const SavedState& state) { return head(state); }, saved});
 }
 
 /// Collective.
@@ -228,8 +233,8 @@ void Checkpointer::State::set_aside(Index step) {
 }
 
 Checkpointer::Checkpointer(Context& context, FlatParameters& flat, Optimizer* optimizer,
-                           const KeyValues& identity)
-    : state_(std::make_unique<State>(context, flat, optimizer, identity)) {}
+                           const KeyValues& identity, std::function<void(const SaveRecord&)> saved)
+    : state_(std::make_unique<State>(context, flat, optimizer, identity, std::move(saved))) {}
 Checkpointer::~Checkpointer() = default;
 
 TierNeed checkpoint::tiers_need(const Context& context, const FlatLayout& flat,

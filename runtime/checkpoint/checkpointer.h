@@ -15,6 +15,7 @@
 #include "trireme/data/source.h"
 #include "trireme/job/run.h"
 
+#include "runtime/checkpoint/save_record.h"
 #include "runtime/data/skipped_samples.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/store/manifest.h"
@@ -59,10 +60,11 @@ class Checkpointer {
   /// Collective. `flat` and `optimizer` are bound and borrowed; `optimizer` is null in a job of
   /// forward passes only, which loads parameters and saves nothing. `identity`: properties of the
   /// model that shapes do not show. With --save it takes the lease of the directory, cleans
-  /// leftovers of dead jobs, and allocates all memory of a save. Throws: ConfigurationError on all
-  /// ranks.
-  Checkpointer(Context& context, FlatParameters& flat, Optimizer* optimizer,
-               const KeyValues& identity);
+  /// leftovers of dead jobs, and allocates all memory of a save. `saved`: is called on rank 0 when
+  /// a save has ended. Throws: ConfigurationError on all ranks.
+  Checkpointer(
+      Context& context, FlatParameters& flat, Optimizer* optimizer, const KeyValues& identity,
+      std::function<void(const SaveRecord&)> saved = [](const SaveRecord&) {});
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;

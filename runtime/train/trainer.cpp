@@ -5,6 +5,7 @@
 //   training_step.cpp     one step, and one evaluation
 //   chaos/                faults that a rank plants in itself when it is asked to
 //   numerics/             comparisons that find silent corruption
+//   sinks/                where records of steps, saves and what happened go: the log, --metrics
 //   inference/            generated text, and Model::result of samples
 //   trainer_agreement.cpp what ranks compare: their models and their data
 //   memory_check.cpp      before step 1
@@ -14,10 +15,10 @@
 #include "trireme/train/trainer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -26,7 +27,6 @@
 #include "trireme/rank_plan/training_spec.h"
 
 #include "runtime/comm/page_of.h"
-#include "runtime/core/process/terminal.h"
 #include "runtime/core/seconds_since.h"
 #include "runtime/core/show_bytes.h"
 #include "runtime/graph/trace_warnings.h"
@@ -37,6 +37,7 @@
 #include "runtime/rank_plan/planned_training.h"
 #include "runtime/train/layout/layout_report.h"
 #include "runtime/train/memory_check.h"
+#include "runtime/train/sinks/metrics_file.h"
 #include "runtime/train/tensor_dump.h"
 #include "runtime/train/trainer_agreement.h"
 #include "runtime/train/trainer_state.h"
@@ -299,12 +300,13 @@ TieGroups connect_groups(const Context& context, const PlannedTraining& plan) {
 
 /// Collective.
 std::unique_ptr<Checkpointer> make_checkpointer(Context& context, BoundTraining& bound,
-                                                const KeyValues& identity) {
+                                                const KeyValues& identity, Sinks& sinks) {
   const CheckpointOptions& checkpoint = context.options().checkpoint;
   if (checkpoint.save.empty() && checkpoint.load.empty() && checkpoint.load_hf.empty())
     return nullptr;
   return std::make_unique<Checkpointer>(context, bound.flat,
-                                        bound.optimizer ? &*bound.optimizer : nullptr, identity);
+                                        bound.optimizer ? &*bound.optimizer : nullptr, identity,
+                                        [&](const SaveRecord& save) { sinks.take(save); });
 }
 
 observe::StatusPage& in_phase_of_planning(observe::StatusPage& page) {
@@ -318,6 +320,7 @@ Trainer::State::State(Context& context_, const Model& model)
     : context(context_),
       page(in_phase_of_planning(comm::page_of(context_.host().mesh, no_page))),
       planted(context, page),
+      sinks(make_sinks(context)),
       plan(make_plan(context, model)),
       ties(connect_groups(context, plan)),
       node_ranks(check_memory(context, plan)),
@@ -330,7 +333,7 @@ Trainer::State::State(Context& context_, const Model& model)
             announce_stop_if_asked();
           },
           page),
-      checkpointer(make_checkpointer(context, bound, model.identity)),
+      checkpointer(make_checkpointer(context, bound, model.identity, sinks)),
       replicas(context, bound.flat, bound.replica_hashes ? &*bound.replica_hashes : nullptr),
       verification(context, bound.flat, bound.step_hashes ? &*bound.step_hashes : nullptr),
       learning_rate(context.options().learning_rate),
@@ -406,6 +409,8 @@ void Trainer::compare_with(const StepPrediction& predicted) {
   state_->comparison.emplace(predicted);
 }
 
+Sinks& train::sinks_of(Trainer& trainer) { return Trainer::State::of(trainer).sinks; }
+
 Index Trainer::steps_done() const { return state_->progress.step; }
 
 // The loop around steps. At a step boundary all ranks make the same decisions, from the step's
@@ -418,47 +423,12 @@ double sum_over_ranks(const Host& host, double value) {
   return value;
 }
 
-/// Collective.
-ReporterOptions reporter_options(const Context& context, const PlannedTraining& plan) {
+/// Collective. All but the peak.
+RunRecord describe_run(const Context& context, const PlannedTraining& plan, Index step) {
   const Options& o = context.options();
-  const Host& host = context.host();
-  given_gemm_rate(host);  // what is wrong there is said before the first step
-  ReporterOptions reports;
-  reports.train_iters = o.train_iters;
-  reports.log_interval = o.log_interval;
-  if (host.rank() == 0 && o.log_level != LogLevel::quiet) reports.columns = terminal_columns;
-  reports.flops_per_step = sum_over_ranks(
-      host, plan.train.model().flops() * static_cast<double>(context.micro_batches()));
-  return reports;
-}
-
-/// Collective. After the first step, so that a job that is started again trains sooner.
-void begin_reports(Reporter& reporter, const Context& context, int node_ranks,
-                   double flops_per_step) {
-  const double peak = gemm_peak_of_all_ranks(context, node_ranks);
-  context.log().info(str("GEMM peak of all ranks together, ", name(context.options().compute()),
-                         ": ", std::round(peak / 1e8) / 10, " GFLOP/s; ",
-                         std::round(flops_per_step / 1e7) / 100, " GFLOP a step"));
-  reporter.begin(peak);
-}
-
-/// Collective. Only rank 0 has a file. A job that resumes removes the lines of steps that it
-/// repeats.
-std::unique_ptr<MetricsFile> open_metrics(const Context& context, Index step) {
-  const Options& o = context.options();
-  const bool resumes = !o.checkpoint.load.empty() && !o.checkpoint.finetune;
-  std::unique_ptr<MetricsFile> file;
-  Index removed = 0;
-  Problems problems;
-  problems.collect([&] {
-    file = std::make_unique<MetricsFile>(context.mesh().rank() == 0 ? o.metrics : "");
-    if (resumes) removed = file->go_back_to(step);
-  });
-  agree_on(context.host(), problems);
-  if (removed > 0)
-    context.log().info(str("--metrics ", o.metrics, ": ", removed, " lines after step ", step,
-                           " are removed; these steps are done again"));
-  return file;
+  return {step, o.train_iters, o.compute(),
+          sum_over_ranks(context.host(), plan.train.model().flops() *
+                                             static_cast<double>(context.micro_batches()))};
 }
 
 /// The message for all ranks when the last saves failed; empty when the last one succeeded.
@@ -492,13 +462,13 @@ std::string describe_saved(Index step, Index last_update) {
   return str("and step ", last_update, ", the last with an update, is saved");
 }
 
-/// All ranks have the same loss: one says so. `first`, `last`: the samples of these steps.
-void warn_of_loss_spike(const Log& log, const StepMetrics& metrics, Index first, Index last) {
-  if (log.rank() != 0) return;
-  log.warning(str("loss spike: for ", LossSpikes::steps, " steps, to step ", metrics.step,
-                  " with loss ", metrics.loss, ", the loss lies more than ", LossSpikes::deviations,
-                  " median absolute deviations above the median of the last ", LossSpikes::window,
-                  "; their samples are ", first, '-', last));
+/// `first`, `last`: the samples of these steps.
+NoteRecord note_of_loss_spike(const StepRecord& step, Index first, Index last) {
+  return {NoteRecord::Kind::loss_spike, step.step,
+          str("loss spike: for ", LossSpikes::steps, " steps, to step ", step.step, " with loss ",
+              step.loss, ", the loss lies more than ", LossSpikes::deviations,
+              " median absolute deviations above the median of the last ", LossSpikes::window,
+              "; their samples are ", first, '-', last)};
 }
 
 std::string why_stopped(const Context& context) {
@@ -520,44 +490,47 @@ Trainer::State::End Trainer::State::run_steps(DataSource& train, DataSource* val
   if (!o.profile_ops.empty() && progress.step >= o.profile_step)
     context.log().info(str("--profile-ops ", o.profile_ops, ": nothing is profiled: step ",
                            o.profile_step, " of --profile-step is done already"));
-  const ReporterOptions reports = reporter_options(context, plan);
-  Reporter reporter(context.log(), reports);
-  const std::unique_ptr<MetricsFile> file = open_metrics(context, progress.step);
+  given_gemm_rate(context.host());  // what is wrong there is said before the first step
+  RunRecord run = describe_run(context, plan, progress.step);
+  const bool resumes = !o.checkpoint.load.empty() && !o.checkpoint.finetune;
+  open_metrics(context, sinks, resumes ? std::optional(progress.step) : std::nullopt);
   LossSpikes spikes;
-  bool reported = false;
+  bool begun = false;
   for (;;) {
     running_step = progress.step + 1;
     announce_stop_if_asked();
-    StepMetrics metrics = step(train);
+    StepRecord record{step(train)};
     running_step = 0;
-    if (!reported) begin_reports(reporter, context, node_ranks, reports.flops_per_step);
-    reported = true;
-    const bool last = metrics.step == o.train_iters;
-    const bool diverged = metrics.skipped_in_row >= o.max_skipped;
-    const bool evaluates = !diverged && !agreed.stop && validation != nullptr &&
-                           o.eval_interval > 0 && (metrics.step % o.eval_interval == 0 || last);
-    metrics.loss_spike = spikes.add(metrics.loss);
-    if (metrics.loss_spike)
-      warn_of_loss_spike(context.log(), metrics,
-                         left_out.at(progress.samples - LossSpikes::steps * o.global_batch_size),
-                         left_out.at(progress.samples - 1));
-    if (evaluates) metrics.valid_loss = run_evaluation(*validation, o.eval_iters, true, false);
-    if (metrics.valid_loss) {
-      metrics.valid_bits_per_byte =
-          bits_per_byte(*metrics.valid_loss, validation->bytes_per_target());
-      metrics.valid_metrics = evaluation_metrics;
+    if (!std::exchange(begun, true)) {
+      // After the first step, so that a job that is started again trains sooner.
+      run.peak_flops_per_s = gemm_peak_of_all_ranks(context, node_ranks);
+      sinks.begin(run);
     }
-    reporter.step(metrics);
-    file->append(metrics);
-    if (comparison) comparison->add(context, metrics.step_ms);
+    const bool last = record.step == o.train_iters;
+    const bool diverged = record.skipped_in_row >= o.max_skipped;
+    const bool evaluates = !diverged && !agreed.stop && validation != nullptr &&
+                           o.eval_interval > 0 && (record.step % o.eval_interval == 0 || last);
+    record.loss_spike = spikes.add(record.loss);
+    if (record.loss_spike)
+      sinks.take(note_of_loss_spike(
+          record, left_out.at(progress.samples - LossSpikes::steps * o.global_batch_size),
+          left_out.at(progress.samples - 1)));
+    if (evaluates) record.valid_loss = run_evaluation(*validation, o.eval_iters, true, false);
+    if (record.valid_loss) {
+      record.valid_bits_per_byte =
+          bits_per_byte(*record.valid_loss, validation->bytes_per_target());
+      record.valid_metrics = evaluation_metrics;
+    }
+    sinks.take(record);
+    if (comparison) comparison->add(context, record.step_ms);
     if (diverged) return End::diverged;
     if (agreed.stop) {
-      announce_stop(metrics.step);
+      announce_stop(record.step);
       return End::stopped;
     }
     if (last) return End::finished;
     if (checkpointer)
-      checkpointer->end_step(metrics.step, metrics.skipped, [&] { return state_to_save(train); });
+      checkpointer->end_step(record.step, record.skipped, [&] { return state_to_save(train); });
   }
 }
 
@@ -592,14 +565,12 @@ std::string Trainer::State::describe_divergence(const std::string& failed) const
                               failed));
 }
 
-void Trainer::State::stop_after_training() const {
-  if (!plan.spec.trains) {
-    context.log().info(why_stopped(context) + ": stopped before the end; nothing was changed");
-    throw Stopped();
-  }
-  context.log().info(why_stopped(context) +
-                     ": stopped after training, whose end is saved; start again with --load " +
-                     context.options().checkpoint.save + " to do what follows it");
+void Trainer::State::stop_after_training() {
+  std::string what = ": stopped before the end; nothing was changed";
+  if (plan.spec.trains)
+    what = ": stopped after training, whose end is saved; start again with --load " +
+           context.options().checkpoint.save + " to do what follows it";
+  sinks.take(NoteRecord{NoteRecord::Kind::stopped, progress.step, why_stopped(context) + what});
   throw Stopped();
 }
 
@@ -626,14 +597,19 @@ void Trainer::fit(DataSource& train, DataSource* validation) {
     s.finish_saves(end, train);
     failed = failed_saves(s.durable());
   }
-  if (end == State::End::diverged)
-    throw JobError(s.describe_divergence(failed), ExitCode::diverged);
+  if (end == State::End::diverged) {
+    const NoteRecord note{NoteRecord::Kind::diverged, s.progress.step,
+                          s.describe_divergence(failed)};
+    s.sinks.take(note);
+    throw JobError(note.text, ExitCode::diverged);
+  }
   if (end == State::End::stopped) {
     const std::string stopped =
         str(why_stopped(s.context), ": stopped after step ", s.progress.step);
     if (!failed.empty()) throw JobError(stopped + ", but " + failed);
-    log.info(stopped + ", " + describe_saved(s.progress.step, s.last_update.step) +
-             "; start again with --load " + o.checkpoint.save + " to resume");
+    s.sinks.take(NoteRecord{NoteRecord::Kind::stopped, s.progress.step,
+                            stopped + ", " + describe_saved(s.progress.step, s.last_update.step) +
+                                "; start again with --load " + o.checkpoint.save + " to resume"});
     throw Stopped();
   }
   dump_parameters(s.bound.flat, s.context);

@@ -15,6 +15,7 @@
 #include "runtime/train/numerics/replica_checks.h"
 #include "runtime/train/numerics/step_verification.h"
 #include "runtime/train/profile/profile_report.h"
+#include "runtime/train/sinks/sinks.h"
 #include "runtime/train/votes.h"
 
 namespace trireme {
@@ -23,6 +24,7 @@ struct Trainer::State {
   /// Collective. Each move is agreed on by all ranks: trace and plan (the same model), connect the
   /// groups, compare memory with what is free, allocate once, prepare.
   State(Context& context, const Model& model);
+  static State& of(Trainer& trainer) { return *trainer.state_; }
 
   enum class End { finished, stopped, diverged };
 
@@ -45,7 +47,7 @@ struct Trainer::State {
   bool is_saved() const { return !plan.spec.trains || last_committed() == last_update.step; }
   /// Ends what follows training, when all have agreed to stop and the state is saved. Throws:
   /// Stopped.
-  [[noreturn]] void stop_after_training() const;
+  [[noreturn]] void stop_after_training();
   /// Logs once that training will stop, for the users who wait for it.
   void announce_stop(Index last_step);
   /// Called between ops as well, because a step may take minutes.
@@ -96,6 +98,7 @@ struct Trainer::State {
   observe::StatusPage& page;  // this rank's
   train::PlantedFaults planted;
   int calls = 0;  // calls of the trainer's functions that have not returned; they call each other
+  train::Sinks sinks;  // where the records of training go
   const PlannedTraining plan;
   const TieGroups ties;  // connected
   const int node_ranks;  // ranks of this job on this rank's node

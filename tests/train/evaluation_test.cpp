@@ -14,6 +14,7 @@
 
 #include "runtime/data/prepare/sidecar.h"
 #include "runtime/rank_plan/planned_training.h"
+#include "runtime/train/sinks/metrics_file.h"
 #include "tests/support/message_of.h"
 #include "tests/support/recording_mesh.h"
 #include "tests/support/scratch_directory.h"
@@ -162,7 +163,7 @@ TEST(Evaluation, OfABlendIsOfEachFileAndByWeight) {
     EXPECT_EQ(json["valid_loss"].get<double>(), expected.loss);
     EXPECT_EQ(json["perplexity"].get<double>(), expected.perplexity());
   }
-  MetricsFile(metrics).go_back_to(0);  // lines of evaluations are known
+  train::MetricsFile(metrics).go_back_to(0);  // lines of evaluations are known
 }
 
 /// The blend's are the bits of a text drawn from it over its bytes.

@@ -12,7 +12,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "runtime/train/sinks/sinks.h"
 #include "tests/support/allocation_counter.h"
+#include "tests/support/scratch_directory.h"
 #include "tests/train/transformer_rank.h"
 
 namespace {
@@ -111,15 +113,21 @@ TEST(TrainingMemory, TheHookSeesAnAllocation) {
   EXPECT_EQ(allocations, 1);
 }
 
-void expect_no_allocation_in_the_loop(const Options& options) {
+/// Steps as those of fit(): the sinks get them.
+void expect_no_allocation_in_the_loop(Options options) {
+  const ScratchDirectory folder;
+  options.metrics = folder / "metrics.jsonl";
   TransformerRank rank(options);
   Trainer& trainer = rank.trainer();
+  train::Sinks& sinks = train::sinks_of(trainer);
+  train::open_metrics(rank.context(), sinks);
+  sinks.begin({0, 200});
   RandomTokens data;
-  for (int i = 0; i < 2; ++i) trainer.step(data);
+  for (int i = 0; i < 2; ++i) sinks.take(train::StepRecord{trainer.step(data)});
   trainer.evaluate(data, 1);
   allocations = onednn_objects = 0;
   counting = true;
-  for (int i = 0; i < 5; ++i) trainer.step(data);
+  for (int i = 0; i < 5; ++i) sinks.take(train::StepRecord{trainer.step(data)});
   trainer.evaluate(data, 2);
   counting = false;
   EXPECT_EQ(allocations, 0) << "on rank " << mpi_session().rank();

@@ -1,6 +1,4 @@
-// The metrics file and the lines of the log about steps.
-#include "trireme/train/metrics.h"
-
+// The sinks of records: the metrics file, and the lines of the log about steps.
 #include <bit>
 #include <cmath>
 #include <filesystem>
@@ -13,15 +11,18 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/train/sinks/metrics_file.h"
+#include "runtime/train/sinks/reporter.h"
+#include "runtime/train/sinks/sinks.h"
 #include "tests/support/scratch_directory.h"
 
-namespace trireme {
+namespace trireme::train {
 namespace {
 
 using testing::HasSubstr;
 
-StepMetrics example() {
-  StepMetrics m;
+StepRecord example() {
+  StepRecord m;
   m.step = 7;
   m.loss = 5.123456789012345;
   m.grad_norm = 0.1;
@@ -41,14 +42,14 @@ std::vector<nlohmann::json> lines_of(const std::string& path) {
 TEST(MetricsFile, AppendsOneObjectALine) {
   const ScratchDirectory folder;
   const std::string path = folder / "metrics.jsonl";
-  MetricsFile(path).append(example());
+  MetricsFile(path).take(example());
   {
     MetricsFile again(path);
-    StepMetrics m = example();
+    StepRecord m = example();
     m.step = 8;
     m.valid_loss = 4.5;
     m.valid_bits_per_byte = 1.5;
-    again.append(m);
+    again.take(m);
   }
   const auto lines = lines_of(path);
   ASSERT_EQ(lines.size(), 2u);
@@ -67,12 +68,12 @@ TEST(MetricsFile, AppendsOneObjectALine) {
 TEST(MetricsFile, LinesOfEvaluationsHaveBitsPerByteWhereBytesAreKnown) {
   const ScratchDirectory folder;
   const std::string path = folder / "metrics.jsonl";
-  EvaluationMetrics m{5, "corpus", 100, 3 * std::log(2.0)};
+  EvaluationRecord m{{5, "corpus", 100, 3 * std::log(2.0)}};
   EXPECT_EQ(m.describe(), "loss 2.0794415, perplexity 8");
-  MetricsFile(path).append(m);
+  MetricsFile(path).take(m);
   m.bytes_per_target = 2;
   EXPECT_EQ(m.describe(), "loss 2.0794415, perplexity 8, 1.5 bits per byte");
-  MetricsFile(path).append(m);
+  MetricsFile(path).take(m);
   const auto lines = lines_of(path);
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_FALSE(lines[0].contains("bits_per_byte"));
@@ -82,7 +83,7 @@ TEST(MetricsFile, LinesOfEvaluationsHaveBitsPerByteWhereBytesAreKnown) {
 TEST(MetricsFile, LossBitsAreTheFp32Pattern) {
   const ScratchDirectory folder;
   const std::string path = folder / "metrics.jsonl";
-  MetricsFile(path).append(example());
+  MetricsFile(path).take(example());
   const auto bits = std::stoul(lines_of(path).at(0)["loss_bits"].get<std::string>(), nullptr, 16);
   EXPECT_EQ(std::bit_cast<float>(static_cast<std::uint32_t>(bits)), 5.123456789012345f);
 }
@@ -90,11 +91,11 @@ TEST(MetricsFile, LossBitsAreTheFp32Pattern) {
 TEST(MetricsFile, WritesNumbersThatAreNotFiniteAsNull) {
   const ScratchDirectory folder;
   const std::string path = folder / "metrics.jsonl";
-  StepMetrics m = example();
+  StepRecord m = example();
   m.loss = std::numeric_limits<double>::quiet_NaN();
   m.grad_norm = std::numeric_limits<double>::infinity();
   m.skipped = true;
-  MetricsFile(path).append(m);
+  MetricsFile(path).take(m);
   const auto line = lines_of(path).at(0);
   EXPECT_TRUE(line["loss"].is_null());
   EXPECT_TRUE(line["grad_norm"].is_null());
@@ -117,9 +118,9 @@ std::string lines(std::initializer_list<Index> steps) {
   {
     MetricsFile file(path);
     for (const Index step : steps) {
-      StepMetrics m = example();
+      StepRecord m = example();
       m.step = step;
-      file.append(m);
+      file.take(m);
     }
   }
   return read(path);
@@ -168,9 +169,9 @@ TEST(MetricsFile, GoesBackToAStepOfTheLastJobOnly) {
     MetricsFile file(path);
     EXPECT_EQ(file.go_back_to(step), removed) << before << step;
     EXPECT_EQ(read(path), after) << before << step;
-    StepMetrics m = example();
+    StepRecord m = example();
     m.step = step + 1;
-    file.append(m);
+    file.take(m);
     EXPECT_EQ(read(path), after + lines({step + 1}));
   }
 }
@@ -181,7 +182,7 @@ TEST(MetricsFile, PassesOverEvaluationsWhenItGoesBack) {
   const std::string path = folder / "metrics.jsonl";
   write(path, lines({1, 2, 3}));
   MetricsFile file(path);
-  file.append(EvaluationMetrics{3, "a", 10, 2.5});
+  file.take(EvaluationRecord{{3, "a", 10, 2.5}});
   const std::string all = read(path);
   EXPECT_EQ(file.go_back_to(3), 0);
   EXPECT_EQ(read(path), all);
@@ -197,9 +198,9 @@ TEST(MetricsFile, GoesBackOverManyChunksOfAFile) {
   {
     MetricsFile file(path);
     for (Index step = 1; step <= steps; ++step) {
-      StepMetrics m = example();
+      StepRecord m = example();
       m.step = step;
-      file.append(m);
+      file.take(m);
       if (step == 100) first = read(path);
     }
   }
@@ -264,21 +265,29 @@ TEST(MetricsFile, SaysWhyItCannotBeWritten) {
 
 TEST(MetricsFile, AFullFileSystemIsAnError) {
   MetricsFile full("/dev/full");
-  EXPECT_THROW(full.append(example()), Error);
+  EXPECT_THROW(full.take(example()), Error);
+}
+
+Reporter reporter_of_three_steps(const Log& log) {
+  Reporter reporter(log, 100);
+  testing::internal::CaptureStdout();
+  reporter.begin({0, 3});
+  testing::internal::GetCapturedStdout();
+  return reporter;
 }
 
 TEST(Reporter, PrintsOneLineAnIntervalWithMeansOverIt) {
   const Log log(0, LogLevel::info);
-  Reporter reporter(log, {4, 2, 1e8, {}});
+  Reporter reporter(log, 2);
   testing::internal::CaptureStdout();
-  reporter.begin(2e10);
+  reporter.begin({0, 4, DType::f32, 1e8, 2e10});
   EXPECT_THAT(testing::internal::GetCapturedStdout(), HasSubstr("  GEMM "));
   testing::internal::CaptureStdout();
   for (Index i = 1; i <= 3; ++i) {
-    StepMetrics m = example();
+    StepRecord m = example();
     m.step = i;
     m.step_ms = 10.0 * static_cast<double>(i);
-    reporter.step(m);
+    reporter.take(m);
   }
   // Step 2 ends an interval of 10 and 20 ms: 4096 tokens in 30 ms; 0.2 GFLOP in 30 ms = 6.67
   // GFLOP/s of 20. 136.5 GFLOP/s of 20.
@@ -303,19 +312,19 @@ TEST(Reporter, ProgressFitsItsTerminal) {
 
 TEST(Reporter, AlwaysPrintsSkippedStepsEvaluationsAndTheLast) {
   const Log log(0, LogLevel::info);
-  Reporter reporter(log, {3, 100, 0, {}});
+  Reporter reporter = reporter_of_three_steps(log);
   testing::internal::CaptureStdout();
-  StepMetrics m = example();
+  StepRecord m = example();
   m.step = 1;
   m.skipped = true;
-  reporter.step(m);
+  reporter.take(m);
   m.step = 2;
   m.skipped = false;
   m.valid_loss = 2.5;
-  reporter.step(m);
+  reporter.take(m);
   m.step = 3;
   m.valid_loss.reset();
-  reporter.step(m);
+  reporter.take(m);
   const std::string out = testing::internal::GetCapturedStdout();
   EXPECT_THAT(out, HasSubstr("skipped: gradients are not finite\n"));
   EXPECT_THAT(out, HasSubstr("  valid 2.500000\n"));
@@ -324,13 +333,13 @@ TEST(Reporter, AlwaysPrintsSkippedStepsEvaluationsAndTheLast) {
 
 std::string line_of_skipped_step(double loss, double grad_norm) {
   const Log log(0, LogLevel::info);
-  Reporter reporter(log, {3, 100, 0, {}});
-  StepMetrics m = example();
+  Reporter reporter = reporter_of_three_steps(log);
+  StepRecord m = example();
   m.skipped = true;
   m.loss = loss;
   m.grad_norm = grad_norm;
   testing::internal::CaptureStdout();
-  reporter.step(m);
+  reporter.take(m);
   return testing::internal::GetCapturedStdout();
 }
 
@@ -350,5 +359,49 @@ TEST(Reporter, PrintsNanWithoutASign) {
   EXPECT_THAT(line, testing::Not(HasSubstr("-nan")));
 }
 
+std::string said_of(const SaveRecord& save) {
+  const Log log(0, LogLevel::info);
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  Reporter(log, 1).take(save);
+  const std::string out = testing::internal::GetCapturedStdout(),
+                    warnings = testing::internal::GetCapturedStderr();
+  return (out.empty() ? "" : out.substr(out.find("] ") + 1)) + warnings;  // without the time
+}
+
+TEST(Reporter, SaysHowASaveHasEnded) {
+  SaveRecord save{20, "", 1.25, 2, 4, 0.5, 3'000'000, 1};
+  EXPECT_EQ(said_of(save),
+            " saved step 20: stall 1.2 ms (copy 1.50 GB/s), write 0.75 GB/s, 2.9 MiB over 1 rank, "
+            "durable after 0.50 s; the first of this job\n");
+  save.step_before = 10;
+  save.after_that_s = 7.25;
+  save.ranks = 2;
+  EXPECT_THAT(said_of(save), HasSubstr(" over 2 ranks, durable after 0.50 s; last durable step 10, "
+                                       "7.2 s older\n"));
+  SaveRecord failed{30, "rank 1: the disk is full"};
+  failed.failures = 1;
+  EXPECT_EQ(said_of(failed),
+            "trireme[rank 0] warning: step 30 is not saved: rank 1: the disk is full; training "
+            "continues, without any checkpoint of this job\n");
+  failed.step_before = 20;
+  failed.failures = 2;
+  EXPECT_THAT(said_of(failed), HasSubstr("training continues, the newest checkpoint is step 20; "
+                                         "the last 2 saves have failed\n"));
+}
+
+/// run() prints the error with which a job ends.
+TEST(Reporter, SaysEachNoteOnce) {
+  const Log log(0, LogLevel::info);
+  Reporter reporter(log, 1);
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  for (const auto kind :
+       {NoteRecord::Kind::loss_spike, NoteRecord::Kind::stopped, NoteRecord::Kind::diverged})
+    reporter.take(NoteRecord{kind, 7, str("note ", static_cast<int>(kind))});
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "trireme[rank 0] warning: note 0\n");
+  EXPECT_THAT(testing::internal::GetCapturedStdout(), testing::EndsWith("] note 1\n"));
+}
+
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::train

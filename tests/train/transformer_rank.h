@@ -28,6 +28,7 @@ class TransformerRank {
         trainer_(context_, Model([this](Graph& g) {
                    return build_transformer_loss(g, config(options_), 1);
                  })) {}
+  const Context& context() const { return context_; }
   Trainer& trainer() { return trainer_; }
 
  private:

@@ -37,6 +37,8 @@ using OutputSink = std::function<void(Index sample, const Tensor& result)>;
 
 class Trainer {
  public:
+  struct State;  // is defined inside of trireme
+
   /// Collective. Throws: ConfigurationError, on all ranks alike, when the model cannot be traced,
   /// cut or placed in memory (the message lists the largest tensors), or a data input's dim 0 is
   /// not the micro-batch, or no op uses it.
@@ -85,7 +87,6 @@ class Trainer {
   void outputs(DataSource& source, Index samples, const OutputSink& sink);
 
  private:
-  struct State;
   std::unique_ptr<State> state_;
 };
 

@@ -35,6 +35,7 @@ Saver::Saver(const Context& context, Parts parts)
       page_(comm::page_of(context.host().mesh, no_page_)),
       run_(std::move(parts.run)),
       head_of_(std::move(parts.head)),
+      saved_(std::move(parts.saved)),
       catalog_(std::move(parts.catalog)),
       lease_(std::move(parts.lease)),
       group_(std::move(parts.group)) {
@@ -237,7 +238,7 @@ void Saver::end_save() {
   phase_ = Phase::idle;
   const bool committed = outcome_ == 1;
   failures_ = committed ? 0 : failures_ + 1;
-  if (group_->rank() == 0) committed ? report_success() : report_failure();
+  if (group_->rank() == 0) report_save();
   if (!committed) return;
   last_committed_ = step_;
   page_.set_durable_step(step_);
@@ -342,49 +343,34 @@ Manifest Saver::complete_manifest() const {
   return manifest;
 }
 
-void Saver::report_success() {
-  ShardReport worst;
+void Saver::report_save() {
+  SaveRecord record{step_, commit_error_};
+  record.step_before = last_committed_;
+  record.failures = failures_;
+  record.ranks = static_cast<Index>(reports_.size());
+  if (!record.error.empty()) return saved_(record);
+  bool direct = true, reserved = true;
   for (const ReportMessage& message : reports_) {
     const ShardReport report = report_in(message);
-    worst.stall_ms = std::max(worst.stall_ms, report.stall_ms);
-    worst.copy_ms = std::max(worst.copy_ms, report.copy_ms);
-    worst.write_ms = std::max(worst.write_ms, report.write_ms);
-    worst.bytes += report.bytes;
-    worst.direct &= report.direct;
-    worst.reserved &= report.reserved;
+    record.stall_ms = std::max(record.stall_ms, report.stall_ms);
+    record.copy_ms = std::max(record.copy_ms, report.copy_ms);
+    record.write_ms = std::max(record.write_ms, report.write_ms);
+    record.bytes += report.bytes;
+    direct = direct && report.direct != 0;
+    reserved = reserved && report.reserved != 0;
   }
-  const auto rate = [&](double ms) {
-    return static_cast<double>(worst.bytes) / std::max(ms, 1e-3) / 1e6;
-  };
-  const auto seconds = [](Clock::duration time) {
-    return std::chrono::duration<double>(time).count();
-  };
-  std::string before = "the first of this job";
+  record.durable_after_s = milliseconds(durable_ - began_) / 1e3;
   if (durable_before_ != Clock::time_point())
-    before = fmt::format("last durable step {}, {:.1f} s older", last_committed_,
-                         seconds(durable_ - durable_before_));
-  context_.log().info(fmt::format(
-      "saved step {}: stall {:.1f} ms (copy {:.2f} GB/s), write {:.2f} GB/s, {} over {} rank{}, "
-      "durable after {:.2f} s; {}",
-      step_, worst.stall_ms, rate(worst.copy_ms), rate(worst.write_ms), show_bytes(worst.bytes),
-      reports_.size(), reports_.size() == 1 ? "" : "s", seconds(durable_ - began_), before));
+    record.after_that_s = milliseconds(durable_ - durable_before_) / 1e3;
   durable_before_ = durable_;
-  if (said_how_written_) return;
-  said_how_written_ = true;
-  if (worst.direct == 0)
+  saved_(record);
+  if (std::exchange(said_how_written_, true)) return;
+  if (!direct)
     context_.log().info("O_DIRECT is refused in " + options_.save +
                         ": checkpoints go through the page cache");
-  if (worst.reserved == 0)
+  if (!reserved)
     context_.log().info("space cannot be reserved in " + options_.save +
                         ": a full disk is noticed only while a checkpoint is written");
-}
-
-void Saver::report_failure() const {
-  context_.log().warning(fmt::format(
-      "step {} is not saved: {}; training continues, {}{}", step_, commit_error_,
-      last_committed_ < 0 ? "without any checkpoint of this job"
-                          : fmt::format("the newest checkpoint is step {}", last_committed_),
-      failures_ > 1 ? fmt::format("; the last {} saves have failed", failures_) : ""));
 }
 
 void Saver::delete_older() {

@@ -39,6 +39,7 @@ class Saver final : public Tier {
     /// Sets the scalars that are saved. Returns on rank 0 a manifest with everything but files and
     /// tensors.
     std::function<Manifest(const SavedState&)> head;
+    std::function<void(const SaveRecord&)> saved;  // on rank 0, when a save has ended
   };
   static TierNeed need(const Context& context, const FlatLayout& flat,
                        const OptimizerOptions& optimizer);
@@ -116,8 +117,7 @@ class Saver final : public Tier {
   Manifest complete_manifest() const;
   void send_outcome();
   void end_save();
-  void report_success();
-  void report_failure() const;
+  void report_save();
   void report_prune();
 
   const Context& context_;
@@ -126,6 +126,7 @@ class Saver final : public Tier {
   observe::StatusPage& page_;
   std::string run_;
   std::function<Manifest(const SavedState&)> head_of_;
+  std::function<void(const SaveRecord&)> saved_;
   Manifest catalog_, head_;
   std::unique_ptr<Lease> lease_;
   /// Copies to the host beside training, on a GPU. Null where the pieces are in host memory.

@@ -3,25 +3,15 @@
 #include <algorithm>
 #include <exception>
 
-#include <fmt/format.h>
-
 #include "runtime/core/text/exception_text.h"
 #include "runtime/train/trainer_agreement.h"
 #include "runtime/train/trainer_state.h"
 
 namespace trireme {
-namespace {
 
-/// Collective. Only rank 0 has a file.
-std::unique_ptr<MetricsFile> open_metrics(const Context& context) {
-  const bool writes = context.mesh().rank() == 0;
-  std::unique_ptr<MetricsFile> file;
-  Problems problems;
-  problems.collect(
-      [&] { file = std::make_unique<MetricsFile>(writes ? context.options().metrics : ""); });
-  agree_on(context.host(), problems);
-  return file;
-}
+using namespace train;
+
+namespace {
 
 Index batches_of(const TokenSweep& source, const Options& options) {
   return (source.samples() + options.global_batch_size - 1) / options.global_batch_size;
@@ -51,27 +41,23 @@ EvaluationMetrics blend_of(std::span<const EvaluationMetrics> parts,
 std::vector<EvaluationMetrics> evaluate_parts(Context& context, Trainer& trainer,
                                               std::span<const SweptPart> parts) {
   require(!parts.empty(), "evaluate_parts was given no data");
-  const std::unique_ptr<MetricsFile> file = open_metrics(context);
+  Sinks& sinks = sinks_of(trainer);
+  open_metrics(context, sinks);
   std::vector<EvaluationMetrics> all;
-  const auto add = [&](EvaluationMetrics found, const std::string& of) {
-    context.log().result(str(of, ": ", found.describe(), ", over ", found.targets, " targets"));
-    agree_or_stop(context.host(), [&] { file->append(found); });
-    all.push_back(std::move(found));
+  const auto add = [&](EvaluationRecord record) {
+    agree_or_stop(context.host(), [&] { sinks.take(record); });
+    all.push_back(std::move(record));
   };
   for (const SweptPart& part : parts) {
     const double loss = trainer.evaluate(*part.source, batches_of(*part.source, context.options()));
-    add({trainer.steps_done(), part.path.prefix, part.source->targets(), loss,
-         part.source->bytes_per_target()},
-        part.path.prefix);
+    add({{trainer.steps_done(), part.path.prefix, part.source->targets(), loss,
+          part.source->bytes_per_target()}});
   }
-  if (parts.size() > 1)
-    add(blend_of(all, parts), fmt::format("the blend of {} files by their weights", parts.size()));
+  if (parts.size() > 1) add({blend_of(all, parts), parts.size()});
   return all;
 }
 
 // Model::result of one sample after another.
-
-using namespace train;
 
 namespace {
 

@@ -1,5 +1,5 @@
 // A metrics line is recognised by how it begins and ends; it is one flat object.
-#include "runtime/train/metrics_end.h"
+#include "runtime/train/sinks/metrics_end.h"
 
 #include <algorithm>
 #include <charconv>

@@ -12,7 +12,7 @@
 #include "runtime/core/json/json.h"
 #include "runtime/core/median.h"
 #include "runtime/core/process/child.h"
-#include "runtime/store/write/temporary_directory.h"
+#include "runtime/store/write/held_path.h"
 
 namespace trireme {
 namespace {

@@ -35,7 +35,7 @@
 #include "runtime/core/seconds_since.h"
 #include "runtime/core/text/one_line.h"
 #include "runtime/options/check_options.h"
-#include "runtime/store/write/temporary_directory.h"
+#include "runtime/store/write/held_path.h"
 #include "runtime/store/write/unfinished.h"
 
 namespace trireme::preflight {

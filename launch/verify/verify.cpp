@@ -10,7 +10,7 @@
 
 #include "runtime/core/process/run_program.h"
 #include "runtime/core/show_bytes.h"
-#include "runtime/store/write/temporary_directory.h"
+#include "runtime/store/write/held_path.h"
 
 namespace trireme::verify {
 namespace {

@@ -14,7 +14,7 @@
 #include "runtime/checkpoint/tiers/time_line.h"
 #include "runtime/comm/page_of.h"
 #include "runtime/core/show_bytes.h"
-#include "runtime/store/read/tensor_source.h"
+#include "runtime/store/read/reader.h"
 #include "runtime/store/steps.h"
 
 namespace trireme::checkpoint {

@@ -8,7 +8,7 @@
 #include "trireme/options/options.h"
 
 #include "runtime/optim/flat_parameters.h"
-#include "runtime/store/read/tensor_source.h"
+#include "runtime/store/read/reader.h"
 
 namespace trireme::checkpoint {
 

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "runtime/interop/names.h"
-#include "runtime/store/read/tensor_source.h"
+#include "runtime/store/read/reader.h"
 #include "runtime/store/safetensors/reader.h"
 
 namespace trireme::interop {

@@ -9,7 +9,7 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/store/checked_text.h"
+#include "runtime/store/checksum.h"
 #include "runtime/store/json_forms.h"
 
 namespace trireme {

@@ -8,7 +8,6 @@
 
 #include "runtime/store/file.h"
 #include "runtime/store/lease/lock_file.h"
-#include "runtime/store/step_names.h"
 #include "runtime/store/steps.h"
 
 namespace trireme {

@@ -58,7 +58,6 @@ const std::map<std::string, std::string>& makers_of_files() {
       {"runtime/checkpoint/tiers/local_copies.cpp", "snapshots, in a private directory"},
       {"runtime/comm/node/shared_memory.cpp", "drawn names in /dev/shm"},
       {"runtime/store/hdf5/layout.cpp", "a scratch file"},
-      {"runtime/store/hdf5/scratch_file.cpp", "a scratch file"},
       {"runtime/store/safetensors/writer.cpp", "in an Unfinished"},
       {"runtime/interop/export.cpp", "in an Unfinished"},
       {"launch/preflight/node_checks.cpp", "in a HeldPath"},

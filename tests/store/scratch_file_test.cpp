@@ -1,10 +1,9 @@
 // Scratch files: where they go, that nothing stays of them, and which pages count as written.
-#include "runtime/store/hdf5/scratch_file.h"
-
 #include <limits>
 
 #include <gtest/gtest.h>
 
+#include "runtime/store/hdf5/layout.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme::hdf5 {

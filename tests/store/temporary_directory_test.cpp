@@ -1,12 +1,11 @@
 // Directories of commands, which are removed at their ends.
-#include "runtime/store/write/temporary_directory.h"
-
 #include <filesystem>
 #include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/store/write/held_path.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch_directory.h"
 

@@ -8,7 +8,7 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/store/checked_text.h"
+#include "runtime/store/checksum.h"
 #include "runtime/store/file.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch_directory.h"

@@ -11,7 +11,7 @@
 #include "runtime/store/lease/lease.h"
 #include "runtime/store/lease/lock_file.h"
 #include "runtime/store/read/reader.h"
-#include "runtime/store/step_names.h"
+#include "runtime/store/steps.h"
 #include "runtime/store/tiers/time_line.h"
 
 namespace trireme {

@@ -11,7 +11,7 @@
 
 #include "runtime/core/files/plain_file.h"
 #include "runtime/store/lease/lease.h"
-#include "runtime/store/step_names.h"
+#include "runtime/store/steps.h"
 #include "runtime/store/system_call.h"
 
 namespace trireme::store {

@@ -18,7 +18,7 @@
 #include "runtime/core/require_call.h"
 #include "runtime/core/round_up.h"
 #include "runtime/core/show_bytes.h"
-#include "runtime/store/checked_text.h"
+#include "runtime/store/checksum.h"
 #include "runtime/store/file.h"
 #include "runtime/store/file_layout.h"
 #include "runtime/store/json_forms.h"

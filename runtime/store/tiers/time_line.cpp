@@ -8,7 +8,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/json/json_record.h"
-#include "runtime/store/checked_text.h"
+#include "runtime/store/checksum.h"
 #include "runtime/store/file.h"
 
 namespace trireme::store {

@@ -1,10 +1,13 @@
 #include "runtime/store/write/held_path.h"
 
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <random>
+#include <thread>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -112,6 +115,23 @@ HeldPath::~HeldPath() {
   std::error_code ignored;
   if (!kept_) fs::remove_all(path_, ignored);
   ::close(lock_);
+}
+
+TemporaryDirectory::TemporaryDirectory(const std::string& parent, const std::string& prefix)
+    : held_(HeldPath::Kind::private_directory, (fs::absolute(parent) / (prefix + "-")).string(),
+            "") {}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  constexpr int most_tries = 100;
+  std::error_code failed;
+  for (int tries = 0; tries < most_tries; ++tries) {
+    fs::remove_all(path(), failed);
+    if (!failed) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  held_.keep();
+  if (failed)
+    std::cerr << "trireme: " << path() << " cannot be removed: " << failed.message() << '\n';
 }
 
 }  // namespace trireme

@@ -22,7 +22,7 @@
 #include "runtime/interop/model_files.h"
 #include "runtime/layouts/report/preset_report.h"
 #include "runtime/layouts/report/report.h"
-#include "runtime/layouts/search/calibration.h"
+#include "runtime/layouts/search/cluster.h"
 #include "runtime/layouts/unequal/unequal_answer.h"
 #include "runtime/options/check_options.h"
 #include "runtime/options/option_values.h"

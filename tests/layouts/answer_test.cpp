@@ -4,9 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/layouts/report/figures_text.h"
 #include "runtime/layouts/report/report.h"
-#include "runtime/layouts/report/table.h"
+#include "runtime/layouts/report/text.h"
 #include "tests/layouts/task.h"
 #include "tests/support/as_one_line.h"
 

@@ -1,12 +1,11 @@
 // Calibrations in place of a GPU, and what they are warned about.
-#include "runtime/layouts/search/calibration.h"
-
 #include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "runtime/cost/profile_json.h"
+#include "runtime/layouts/search/cluster.h"
 #include "tests/cost/tiny_profile.h"
 #include "tests/support/message_of.h"
 #include "tests/support/scratch_directory.h"

@@ -8,7 +8,7 @@
 #include "trireme/models/transformer_config.h"
 
 #include "runtime/layouts/report/preset_report.h"
-#include "runtime/layouts/report/table.h"
+#include "runtime/layouts/report/text.h"
 
 namespace trireme::layouts {
 namespace {

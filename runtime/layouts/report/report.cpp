@@ -10,8 +10,7 @@
 
 #include "runtime/core/show_bytes.h"
 #include "runtime/cost/units.h"
-#include "runtime/layouts/report/figures_text.h"
-#include "runtime/layouts/report/table.h"
+#include "runtime/layouts/report/text.h"
 
 namespace trireme::layouts {
 namespace {

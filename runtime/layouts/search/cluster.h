@@ -54,4 +54,10 @@ Cluster parse_cluster(std::string_view json, const std::string& source);
 /// that the cluster does not have.
 void set_price(Cluster& cluster, const std::string& price);
 
+/// Returns what a calibration differs in from the cluster that is planned for, and a CPU's from
+/// this machine: a line each. `cpu`: the name of this machine's CPU, as in profiles.
+std::vector<std::string> calibration_doubts(const GpuGroup& group, const std::string& cpu);
+/// Returns "CPU AMD EPYC 7B13".
+std::string name_of_this_cpu();
+
 }  // namespace trireme::layouts

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "runtime/layouts/unequal/kinds.h"
-#include "runtime/layouts/unequal/model_cut.h"
 #include "runtime/layouts/unequal/unequal_plan.h"
 
 namespace trireme::layouts {

@@ -7,9 +7,8 @@
 #include "runtime/core/at.h"
 #include "runtime/core/show_bytes.h"
 #include "runtime/cost/units.h"
-#include "runtime/layouts/report/figures_text.h"
 #include "runtime/layouts/report/report.h"
-#include "runtime/layouts/report/table.h"
+#include "runtime/layouts/report/text.h"
 #include "runtime/layouts/unequal/unequal_answer.h"
 
 namespace trireme::layouts {

@@ -11,7 +11,6 @@
 #include "runtime/cost/step_time.h"
 #include "runtime/layouts/search/search.h"
 #include "runtime/layouts/unequal/gpu_type.h"
-#include "runtime/layouts/unequal/model_cut.h"
 #include "runtime/layouts/unequal/unequal_plan.h"
 
 namespace trireme::layouts {

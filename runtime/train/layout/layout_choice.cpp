@@ -12,7 +12,7 @@
 #include "runtime/cost/profile_json.h"
 #include "runtime/job/device_choice.h"
 #include "runtime/layouts/report/report.h"
-#include "runtime/layouts/search/calibration.h"
+#include "runtime/layouts/search/cluster.h"
 #include "runtime/train/layout/kept_layout.h"
 
 namespace trireme {

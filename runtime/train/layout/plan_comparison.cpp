@@ -8,7 +8,7 @@
 
 #include "runtime/core/median.h"
 #include "runtime/core/show_bytes.h"
-#include "runtime/layouts/report/figures_text.h"
+#include "runtime/layouts/report/text.h"
 
 namespace trireme::train {
 namespace {

@@ -1,5 +1,5 @@
-// Which device a job trains on: decided by all ranks together, before anything is allocated. Either
-// all have a GPU or none.
+// Which device a rank trains on, and which cores it may use. The device is decided by all ranks
+// together, before anything is allocated: either all have a GPU or none.
 //
 // Not installed; modules above may include it.
 #pragma once
@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "trireme/core/dtype.h"
 #include "trireme/job/run.h"
 #include "trireme/options/options.h"
 
@@ -35,3 +36,18 @@ DeviceChoice choose_device(const Options& options, const Host& host, const std::
 void set_gpu_environment(const Options& options, int rank, int ranks);
 
 }  // namespace trireme::job
+
+namespace trireme {
+
+// The cores that a rank may use. With two ranks or fewer Open MPI binds each to one core, which
+// helper threads would share.
+
+/// If this process may use fewer cores than `threads`, gives it those of the process that started
+/// it (mpirun). Call before threads are created. `why`: the reason for the threads. Returns a
+/// sentence for the log, or "".
+std::string widen_affinity(Index threads, const std::string& why);
+
+/// The number of cores that this process may use.
+int cores_of_this_process();
+
+}  // namespace trireme

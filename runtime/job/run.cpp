@@ -21,7 +21,6 @@
 #include "runtime/core/process/process_start.h"
 #include "runtime/core/text/exception_text.h"
 #include "runtime/job/layout/check_layout.h"
-#include "runtime/job/layout/plan_only.h"
 #include "runtime/job/run_rank.h"
 #include "runtime/job/stop_signals.h"
 #include "runtime/options/field_names.h"

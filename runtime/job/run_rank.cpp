@@ -12,7 +12,6 @@
 #include "runtime/comm/nccl.h"
 #include "runtime/core/process/terminal.h"
 #include "runtime/core/seconds_since.h"
-#include "runtime/job/affinity.h"
 #include "runtime/job/device_choice.h"
 #include "runtime/job/gemm_peak.h"
 #include "runtime/job/gpu_health.h"

@@ -13,7 +13,7 @@
 #include "trireme/kernels/device.h"
 
 #include "runtime/core/seconds_since.h"
-#include "runtime/job/affinity.h"
+#include "runtime/job/device_choice.h"
 #include "runtime/train/pass.h"
 
 namespace trireme::train {

@@ -1,13 +1,13 @@
 // Cores of ranks that their launcher has bound: here the test is the launcher, and its child the
 // rank.
-#include "runtime/job/affinity.h"
-
 #include <functional>
 
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "runtime/job/device_choice.h"
 
 namespace trireme {
 namespace {

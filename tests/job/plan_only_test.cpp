@@ -1,9 +1,8 @@
 // --plan-only: the plan of all ranks of a layout, printed by one process.
-#include "runtime/job/layout/plan_only.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/job/layout/check_layout.h"
 #include "runtime/job/layout/layout_mesh.h"
 
 namespace trireme::job {

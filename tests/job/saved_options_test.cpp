@@ -1,11 +1,10 @@
 // Which step --use-checkpoint-args reads.
-#include "runtime/job/saved_options.h"
-
 #include <filesystem>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/job/program_options.h"
 #include "tests/support/host_stream.h"
 #include "tests/support/recorded_problems.h"
 #include "tests/support/scratch_directory.h"

@@ -1,5 +1,4 @@
 // Copies of pages that their ranks write at the same time.
-#include "runtime/observe/remote/page_copy.h"
 
 #include <atomic>
 #include <fstream>

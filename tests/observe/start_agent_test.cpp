@@ -1,6 +1,4 @@
 // The process that a rank starts for its node: it has nothing of the rank.
-#include "runtime/observe/remote/start_agent.h"
-
 #include <cstdlib>
 #include <filesystem>
 
@@ -12,6 +10,7 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/observe/remote/page_agent.h"
 #include "tests/support/message_of.h"
 #include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"

@@ -12,7 +12,7 @@
 #include "trireme/core/error.h"
 
 #include "launch/supervisor/machine/rank_watch.h"
-#include "runtime/observe/remote/page_copy.h"
+#include "runtime/observe/remote/page_agent.h"
 #include "runtime/observe/status_page.h"
 #include "tests/supervisor/stranger.h"
 #include "tests/support/message_of.h"

@@ -23,7 +23,7 @@
 #include "runtime/core/require_call.h"
 #include "runtime/core/seconds_since.h"
 #include "runtime/observe/page_mapping.h"
-#include "runtime/observe/remote/page_copy.h"
+#include "runtime/observe/remote/page_agent.h"
 #include "runtime/observe/status_page.h"
 
 namespace trireme::supervisor {

@@ -11,7 +11,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/comm/mpi/mpi_session.h"
-#include "runtime/observe/remote/start_agent.h"
+#include "runtime/observe/remote/page_agent.h"
 #include "runtime/observe/remote/sweep.h"
 
 namespace trireme {

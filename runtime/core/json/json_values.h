@@ -42,11 +42,11 @@ Converted<T, To, From> converted(T& value, To to, From from, const char* expecte
 /// A value of an enum that is written as its name(). `all`: those that are read; it outlives this.
 template <class E, std::size_t count>
 auto named(E& value, const std::remove_const_t<E> (&all)[count], const char* expected) {
-  using Value = std::remove_const_t<E>;
+  using Enum = std::remove_const_t<E>;
   return converted(
-      value, [](Value one) { return std::string(name(one)); },
-      [&all](const std::string& text) -> std::optional<Value> {
-        for (const Value one : all)
+      value, [](Enum one) { return std::string(name(one)); },
+      [&all](const std::string& text) -> std::optional<Enum> {
+        for (const Enum one : all)
           if (text == name(one)) return one;
         return std::nullopt;
       },

@@ -1,6 +1,7 @@
-// --check-layout: whether a program can train on so many ranks, found out by one process without
-// ranks. Each number of ranks has a process of its own, in which the program runs on a mesh of that
-// shape until its Trainer has planned the memory.
+// What one process without ranks finds out of layouts. --check-layout: whether a program can train
+// on so many ranks; each number of ranks has a process of its own, in which the program runs on a
+// mesh of that shape until its Trainer has planned the memory. --plan-only: what all ranks of a
+// layout would need and do.
 //
 // Not installed; modules above may include it.
 #pragma once
@@ -25,3 +26,15 @@ int check_layouts(const std::string& counts, int argc, char** argv, const Applic
                   const std::function<void(Context&)>& f);
 
 }  // namespace trireme
+
+namespace trireme::job {
+
+/// The value of --plan-only on a command line, "" where it has none; nothing: it is not given.
+std::optional<std::string> layout_to_print(int argc, const char* const* argv);
+
+/// Prints the plan of RANKS ranks ("64", or for another device "64,H100-SXM"); without a number, of
+/// those that a launcher has started, or else of one data rank. Returns the exit code.
+int print_layout(const std::string& value, int argc, char** argv, const Application& application,
+                 const std::function<void(Context&)>& f);
+
+}  // namespace trireme::job

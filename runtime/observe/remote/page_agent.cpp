@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <thread>
+#include <vector>
 
 #include <fcntl.h>
 #include <netdb.h>
@@ -17,9 +18,9 @@
 
 #include "trireme/core/error.h"
 
+#include "runtime/core/process/child.h"
 #include "runtime/core/seconds_since.h"
 #include "runtime/observe/hang/verdict.h"
-#include "runtime/observe/remote/page_copy.h"
 #include "runtime/observe/stack/stack_capture.h"
 #include "runtime/observe/status_page.h"
 
@@ -280,6 +281,45 @@ void PageAgent::clean() const {
     if (is_attempt) others.push_back(entry.path());
   }
   for (const fs::path& other : others) remove_pages(other);
+}
+
+namespace {
+
+template <class T>
+void copy_record(const SequenceLocked<T>& from, SequenceLocked<T>& to) {
+  T words;
+  if (from.read(words)) {
+    to.reset();
+    to.write(words);
+  } else {
+    to.write_unfinished(words);
+  }
+}
+
+}  // namespace
+
+void copy_page(const PageLayout& from, PageLayout& to) {
+  std::memcpy(static_cast<void*>(&to), static_cast<const void*>(&from), sizeof(PageLayout));
+  copy_record(from.place, to.place);
+  copy_record(from.wait, to.wait);
+  copy_record(from.error, to.error);
+  copy_record(from.coordinates, to.coordinates);
+  copy_record(from.stack, to.stack);
+  for (std::size_t i = 0; i < from.step_ring.size(); ++i)
+    copy_record(from.step_ring[i], to.step_ring[i]);
+  for (std::size_t i = 0; i < from.operation_ring.size(); ++i)
+    copy_record(from.operation_ring[i], to.operation_ring[i]);
+}
+
+void start_agent(const std::string& program, const std::string& directory) {
+  ChildOptions options{.output = ChildOptions::Output::file,
+                       .file = "/dev/null",  // the launcher waits until its own is closed
+                       .errors = false,
+                       .outlives = true};
+  std::erase_if(options.environment, [](const std::string& variable) {  // which make it a rank
+    return variable.starts_with("OMPI_") || variable.starts_with("PMIX_");
+  });
+  const Child agent({program, "report-pages", directory}, std::move(options));
 }
 
 }  // namespace trireme::observe

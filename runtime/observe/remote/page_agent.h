@@ -5,10 +5,12 @@
 // Not installed; modules above may include it.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "runtime/observe/page_layout.h"
 #include "runtime/observe/page_reader.h"
 #include "runtime/observe/remote/page_connection.h"
 
@@ -51,5 +53,19 @@ class PageAgent {
   std::vector<std::unique_ptr<Seen>> pages_;
   bool cleaned_ = false;
 };
+
+// Copies of a status page, made while its rank writes into it.
+
+/// The words at the begin of a page that show whether its rank moves.
+inline constexpr std::size_t page_head_bytes = offsetof(PageLayout, place);
+
+/// Each record as it was at one moment; one that its writer has not finished is unfinished in the
+/// copy as well. `to` is a page of this process that no other thread reads.
+void copy_page(const PageLayout& from, PageLayout& to);
+
+/// Starts the process that has the PageAgent of this node: `program report-pages directory`, in a
+/// session of its own, which outlives this process. Throws: Error when there is no such program.
+/// Call it before this process has other threads.
+void start_agent(const std::string& program, const std::string& directory);
 
 }  // namespace trireme::observe

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "runtime/checkpoint/catalog.h"
 #include "runtime/checkpoint/initial_values.h"
 #include "runtime/checkpoint/load.h"
 #include "runtime/checkpoint/messages.h"

@@ -1,19 +1,23 @@
 #include "runtime/checkpoint/load.h"
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 
 #include <fmt/format.h>
 
 #include "trireme/comm/agree.h"
+#include "trireme/data/sidecar.h"
+#include "trireme/data/tokenizer.h"
 
-#include "runtime/checkpoint/kept_tokenizer.h"
 #include "runtime/checkpoint/messages.h"
 #include "runtime/checkpoint/read.h"
 #include "runtime/checkpoint/tensors.h"
 #include "runtime/checkpoint/tiers/time_line.h"
 #include "runtime/comm/page_of.h"
 #include "runtime/core/show_bytes.h"
+#include "runtime/core/text/one_line.h"
+#include "runtime/interop/model_files.h"
 #include "runtime/store/read/reader.h"
 #include "runtime/store/steps.h"
 
@@ -394,6 +398,37 @@ std::optional<Loaded> load_checkpoint(const LoadTarget& t) {
     return std::nullopt;
   }
   throw JobError("--load " + o.load + ": no step can be loaded:" + bad.text());
+}
+
+TokenizerFindings compare_tokenizers(const Manifest& checkpoint, const KeyValues& identity,
+                                     const std::map<std::string, std::string>& files,
+                                     const std::string& run) {
+  const std::string fact = str(data_facts, tokenizer_fact);
+  const auto here = std::find_if(identity.begin(), identity.end(),
+                                 [&](const auto& each) { return each.first == fact; });
+  const std::string* saved = checkpoint.identity_of(fact);
+  const std::string kept = run + '/' + interop::kept_directory, file = kept + "/tokenizer.json";
+  std::error_code ignored;
+  const bool alike = here == identity.end() || (saved != nullptr && *saved == here->second);
+  if (alike || !std::filesystem::exists(file, ignored)) return {};
+  TokenizerFindings found;
+  try {
+    const std::string hash = data::Tokenizer::load(file).hash();
+    const auto said_by = files.find(fact);
+    if (saved == nullptr && hash != here->second)
+      found.difference = str("data: ", tokenizer_fact, " is ", here->second, " here",
+                             said_by == files.end() ? "" : str(" (", said_by->second, ")"), " and ",
+                             hash, " in ", file, ", which is that of the model");
+    if (hash != here->second && (saved == nullptr || *saved == hash))
+      found.hint = "; the tokens must be those of --tokenizer " + kept;
+  } catch (const std::exception& error) {
+    if (saved == nullptr)
+      found.doubt =
+          one_line(str("the tokenizer of the model cannot be compared with that of this "
+                       "job: ",
+                       error.what()));
+  }
+  return found;
 }
 
 }  // namespace trireme::checkpoint

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "trireme/core/key_values.h"
 #include "trireme/data/source.h"
 #include "trireme/job/run.h"
 
@@ -16,6 +17,7 @@
 #include "runtime/checkpoint/identity.h"
 #include "runtime/checkpoint/tiers/memory_tier.h"
 #include "runtime/optim/optimizer.h"
+#include "runtime/store/manifest.h"
 
 namespace trireme::checkpoint {
 
@@ -42,8 +44,7 @@ struct Loaded {
 };
 
 /// Returns the host bytes that load_checkpoint takes while it reads, for the memory plan; none
-/// without --load.
-/// `flat` need not be bound; `device`: on which it is.
+/// without --load. `flat` need not be bound; `device`: on which it is.
 Index loading_bytes(const Context& context, const FlatLayout& flat, DeviceKind device);
 
 /// Collective. Loads the parameters and, depending on the scope, the moments from the newest valid
@@ -67,5 +68,19 @@ Index newest_verified_step(const Context& context, Index step);
 
 /// Whether --save and --load name the same directory, however they are written.
 bool saves_where_it_loads(const CheckpointOptions& options);
+
+/// What is found of the tokenizer that a run keeps of the model of Hugging Face with which it
+/// began. Its manifests name none where the run was imported by an earlier version, or trained on
+/// data without a sidecar. Each is "" where there is nothing to say, and one line.
+struct TokenizerFindings {
+  std::string difference;  // as a sentence of differences(), which does not have it
+  std::string hint;        // continues the sentence that names both tokenizers, here or there
+  std::string doubt;       // why nothing can be compared
+};
+/// Compares that tokenizer with the job's. `checkpoint`: a step of `run`. `identity`: that of the
+/// job, which may name a tokenizer; `files`: those that its entries describe.
+TokenizerFindings compare_tokenizers(const Manifest& checkpoint, const KeyValues& identity,
+                                     const std::map<std::string, std::string>& files,
+                                     const std::string& run);
 
 }  // namespace trireme::checkpoint

@@ -1,13 +1,17 @@
 // What a rank writes to a checkpoint and reads from it, as boxes of logical tensors with their
-// memory. Only this module makes the names that a checkpoint uses.
+// memory; and the catalog of what all ranks write. Only this module makes the names that a
+// checkpoint uses.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "trireme/comm/host.h"
+
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/store/file_layout.h"
+#include "runtime/store/manifest.h"
 #include "runtime/store/read/reader.h"
 
 namespace trireme::checkpoint {
@@ -50,5 +54,14 @@ std::vector<Wanted> wanted_scalars(SavedScalars& scalars);
 inline constexpr const char* parameters_prefix = "parameters/";
 inline constexpr const char* optimizer_prefix = "optimizer/";
 inline constexpr const char* scalars_prefix = "state/";
+
+/// Collective. Gathers the catalog: which rank writes which boxes at which offset of its file, as a
+/// manifest without checksums. Returns on rank 0 the tensors of all ranks, by name, with their
+/// pieces, and the shards by rank with their sizes; elsewhere an empty one. `file`: this rank's
+/// shard; its structure is not read.
+Manifest gather_catalog(const Host& host, const FileLayout& file);
+
+/// Returns the tensors of a catalog for lay_out_global().
+std::vector<GlobalTensor> global_tensors(const Manifest& catalog);
 
 }  // namespace trireme::checkpoint

@@ -13,7 +13,6 @@
 #include "runtime/train/layout/plan_comparison.h"
 #include "runtime/train/numerics/loss_spikes.h"
 #include "runtime/train/numerics/replica_checks.h"
-#include "runtime/train/numerics/step_verification.h"
 #include "runtime/train/profile/profile_report.h"
 #include "runtime/train/sinks/sinks.h"
 #include "runtime/train/votes.h"

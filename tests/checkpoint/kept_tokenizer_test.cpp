@@ -1,11 +1,10 @@
 // A checkpoint of a run that keeps a tokenizer belongs to jobs with the same one.
-#include "runtime/checkpoint/kept_tokenizer.h"
-
 #include <filesystem>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runtime/checkpoint/load.h"
 #include "tests/data/tokenizer/small_tokenizer.h"
 #include "tests/support/scratch_directory.h"
 

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "runtime/checkpoint/storage_wait.h"
+#include "runtime/checkpoint/tiers/tier.h"
 #include "runtime/comm/page_of.h"
 #include "runtime/core/process/private_directory.h"
 #include "runtime/store/file.h"

@@ -7,9 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "runtime/checkpoint/catalog.h"
-#include "runtime/checkpoint/storage_wait.h"
 #include "runtime/checkpoint/tensors.h"
+#include "runtime/checkpoint/tiers/tier.h"
 #include "runtime/comm/page_of.h"
 #include "runtime/core/seconds_since.h"
 #include "runtime/core/show_bytes.h"

@@ -20,6 +20,7 @@
 
 #include "runtime/checkpoint/checkpointer.h"
 #include "runtime/checkpoint/tiers/piece_places.h"
+#include "runtime/observe/status_page.h"
 #include "runtime/store/tiers/slots.h"
 #include "runtime/store/tiers/time_line.h"
 
@@ -131,6 +132,25 @@ class CopyTier : public SnapshotTier {
   /// come.
   virtual std::string fetch(const SnapshotStep& step, const std::vector<int>& ranks,
                             const store::Slots& memory, int slot, LostPieces& lost) = 0;
+};
+
+/// StorageWait: while it exists, the status page of this rank says that it waits for storage.
+class StorageWait {
+ public:
+  explicit StorageWait(observe::StatusPage& page) : page_(page), before_(page.phase()) {
+    page_.enter(observe::Phase::save_wait);
+    page_.wait_for(observe::WaitsFor::storage);
+  }
+  ~StorageWait() {
+    page_.stop_waiting();
+    page_.enter(before_);
+  }
+  StorageWait(const StorageWait&) = delete;
+  StorageWait& operator=(const StorageWait&) = delete;
+
+ private:
+  observe::StatusPage& page_;
+  const observe::Phase before_;
 };
 
 }  // namespace trireme::checkpoint

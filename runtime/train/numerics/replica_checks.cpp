@@ -6,6 +6,7 @@
 #include "trireme/comm/agree.h"
 
 #include "runtime/core/process/host_name.h"
+#include "runtime/optim/replica_hashes.h"
 #include "runtime/store/file.h"
 
 namespace trireme::train {
@@ -17,6 +18,39 @@ std::string layout_of(const Context& context, const FlatLayout& flat) {
   context.host().all_reduce({&elements, 1, DType::i64}, Reduction::sum);
   return str(context.mesh().shape().describe(), flat.masters_are_slices() ? ", copies" : "", ", ",
              elements, " elements, ", context.options().bucket_size, " a bucket");
+}
+
+// The file replicas.jsonl of the --save directory: what ranks held or computed when bits differed.
+
+constexpr Index most_bytes = Index{16} << 20;  // a record takes some KiB
+
+std::string file_of(const Context& context) {
+  const std::string& directory = context.options().checkpoint.save;
+  return directory.empty() ? "" : str(directory, '/', replica_file_name);
+}
+
+/// Returns the attempt of the supervisor that started this job; 0: none did.
+Index this_attempt() {
+  const char* attempt = std::getenv("TRIREME_ATTEMPT");
+  return attempt == nullptr ? 0 : Index{std::atoll(attempt)};
+}
+
+/// Returns the newest records; empty where there is no --save directory, or no file. Throws: Error
+/// when it cannot be read.
+std::string read_records(const Context& context) {
+  const std::string path = file_of(context);
+  return path.empty() ? "" : read_last_lines(path, most_bytes);
+}
+
+/// On rank 0. Where it cannot be written, a warning says why.
+void append_record(const Context& context, const ReplicaRecord& record) {
+  const std::string path = file_of(context);
+  if (path.empty() || context.host().rank() != 0) return;
+  try {
+    append_line(path, to_line(record));
+  } catch (const Error& error) {
+    context.log().warning(str("what the ranks held is not recorded: ", error.what()));
+  }
 }
 
 }  // namespace
@@ -155,33 +189,52 @@ void ReplicaChecks::decide(Index step) {
 
 namespace {
 
-constexpr Index most_bytes = Index{16} << 20;  // a record takes some KiB
+using Part = StepHashes::Part;
 
-std::string file_of(const Context& context) {
-  const std::string& directory = context.options().checkpoint.save;
-  return directory.empty() ? "" : str(directory, '/', replica_file_name);
-}
+// In the order of a step: what follows from a wrong number is wrong as well.
+struct Named {
+  Part part;
+  const char* name;
+};
+constexpr Named parts_of_a_rank[] = {{Part::terms, "gradients"},
+                                     {Part::masters, "masters"},
+                                     {Part::first, "first moments"},
+                                     {Part::second, "second moments"}};
 
 }  // namespace
 
-Index this_attempt() {
-  const char* attempt = std::getenv("TRIREME_ATTEMPT");
-  return attempt == nullptr ? 0 : Index{std::atoll(attempt)};
-}
-
-std::string read_records(const Context& context) {
-  const std::string path = file_of(context);
-  return path.empty() ? "" : read_last_lines(path, most_bytes);
-}
-
-void append_record(const Context& context, const ReplicaRecord& record) {
-  const std::string path = file_of(context);
-  if (path.empty() || context.host().rank() != 0) return;
-  try {
-    append_line(path, to_line(record));
-  } catch (const Error& error) {
-    context.log().warning(str("what the ranks held is not recorded: ", error.what()));
+std::string StepVerification::check(Index step) {
+  hashes_->finish();
+  std::string mine;
+  Index differs[2] = {0, hashes_->difference(Part::sums) >= 0 ? 1 : 0};
+  const Named* first = nullptr;
+  for (const Named& each : parts_of_a_rank)
+    if (first == nullptr && hashes_->difference(each.part) >= 0) first = &each;
+  if (first != nullptr) differs[0] = 1;
+  context_.host().all_reduce({differs, 2, DType::i64}, Reduction::max);
+  if (differs[0] + differs[1] == 0) {
+    last_clean_ = step;
+    return "";
   }
+  if (first != nullptr)
+    mine = str("other ", first->name, " of ",
+               names_in_bucket(flat_, hashes_->difference(first->part)));
+  const std::vector<std::string> all = gather_strings(context_.host(), mine);
+  ReplicaRecord record{step, this_attempt(), "", gather_strings(context_.host(), host_name()), {},
+                       {}};
+  record.clean = last_clean_;
+  std::string what;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].empty()) continue;
+    record.wrong.push_back({record.attempt, static_cast<int>(rank), record.hosts[rank]});
+    what += str(what.empty() ? "" : "; ", "rank ", rank, " on ", record.hosts[rank], " computed ",
+                all[rank]);
+  }
+  if (what.empty())
+    what = "every rank computed the same gradients, and their sums over the ranks differ";
+  append_record(context_, record);
+  return str("silent corruption: step ", step,
+             ", computed twice, has other bits the second time: ", what);
 }
 
 }  // namespace trireme::train

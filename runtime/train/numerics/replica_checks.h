@@ -1,5 +1,6 @@
-// ReplicaChecks: when the bits of data replicas are compared, and what ranks do when they differ:
-// agree, record what each held, and say who is wrong (--check-replicas).
+// When bits are compared, and what ranks do when they differ: agree on it, record what each held,
+// and say who is wrong. ReplicaChecks compares data replicas (--check-replicas), StepVerification
+// both times that a step is computed (--verify-step).
 #pragma once
 
 #include <string>
@@ -8,6 +9,7 @@
 #include "trireme/job/run.h"
 
 #include "runtime/optim/replica_hashes.h"
+#include "runtime/optim/step_hashes.h"
 #include "runtime/train/numerics/replica_votes.h"
 
 namespace trireme::train {
@@ -44,15 +46,35 @@ class ReplicaChecks {
   Index last_clean_ = -1;
 };
 
-// The file replicas.jsonl of the --save directory: what ranks held or computed when bits differed.
+/// StepVerification: every N-th step is computed twice from one state, and the bits of both times
+/// compared (--verify-step). Where they differ, ranks agree on it, record it, and say who computed
+/// wrongly.
+class StepVerification {
+ public:
+  /// `hashes`: null where no step is computed twice.
+  StepVerification(const Context& context, const FlatLayout& flat, StepHashes* hashes)
+      : context_(context), flat_(flat), hashes_(hashes) {}
 
-/// Returns the attempt of the supervisor that started this job; 0: none did.
-Index this_attempt();
+  /// Decides whether this step is computed twice; a step that is `profiled` is not.
+  void begin(Index step, bool profiled) {
+    twice_ = hashes_ != nullptr && !profiled && step % context_.options().verify_step == 0;
+  }
+  /// Null in a step that is computed once.
+  StepHashes* hashes() const { return twice_ ? hashes_ : nullptr; }
+  /// Collective, after the update of a step that was computed twice. Returns what is wrong, the
+  /// same on every rank; empty: nothing. Allocates only where something is wrong.
+  std::string check(Index step);
+  /// The newest step whose bits were the same both times, as what is resumed from says.
+  void resume_from(Index last_clean) { last_clean_ = last_clean; }
+  /// The newest step whose bits were the same both times; -1: none was computed twice.
+  Index last_clean() const { return last_clean_; }
 
-/// Its newest records. Empty where there is no --save directory, or no file. Throws: Error when it
-/// cannot be read.
-std::string read_records(const Context& context);
-/// On rank 0. Where it cannot be written, a warning says why.
-void append_record(const Context& context, const ReplicaRecord& record);
+ private:
+  const Context& context_;
+  const FlatLayout& flat_;
+  StepHashes* hashes_;
+  bool twice_ = false;
+  Index last_clean_ = -1;
+};
 
 }  // namespace trireme::train

@@ -21,6 +21,8 @@ std::vector<Subcommand> checkpoint_commands();
 std::vector<Subcommand> plan_commands();
 std::vector<Subcommand> hf_show_commands();
 std::vector<Subcommand> hf_transfer_commands();
+std::vector<Subcommand> preflight_commands();
+std::vector<Subcommand> verify_commands();
 
 /// Parses, checks, and when nothing is wrong does `work`. Prints help, or all mistakes.
 int parse_and_run(CommandLine& command, int argc, char** argv,

@@ -4,9 +4,7 @@
 
 #include "launch/commands.h"
 #include "launch/dispatch.h"
-#include "launch/preflight/commands.h"
 #include "launch/supervisor/commands/commands.h"
-#include "launch/verify/commands.h"
 #include "runtime/core/process/process_start.h"
 #include "runtime/core/text/exception_text.h"
 #include "runtime/core/text/one_line.h"
@@ -23,8 +21,7 @@ std::vector<Subcommand> subcommands() {
   for (const auto& more :
        {checkpoint_commands(), hf_show_commands(), hf_transfer_commands(), plan_commands(),
         supervisor::run_commands(), supervisor::watch_commands(), supervisor::chaos_commands(),
-        supervisor::report_pages_commands(), preflight::preflight_commands(),
-        verify::verify_commands()})
+        supervisor::report_pages_commands(), preflight_commands(), verify_commands()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

@@ -1,11 +1,11 @@
-#include "launch/calibrate/attention.h"
+#include "trireme/kernels/attention.h"
 
 #include <algorithm>
 
-#include "trireme/kernels/attention.h"
 #include "trireme/kernels/device.h"
 #include "trireme/kernels/kernels.h"
 
+#include "launch/calibrate/measurements.h"
 #include "runtime/core/seconds_since.h"
 
 namespace trireme::calibrate {

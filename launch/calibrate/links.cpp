@@ -1,4 +1,3 @@
-#include "launch/calibrate/links.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +7,7 @@
 #include "trireme/comm/agree.h"
 #include "trireme/kernels/device.h"
 
-#include "launch/calibrate/products.h"
+#include "launch/calibrate/measurements.h"
 #include "runtime/core/process/host_name.h"
 
 namespace trireme::calibrate {

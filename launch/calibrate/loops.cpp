@@ -1,5 +1,3 @@
-#include "launch/calibrate/loops.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +11,7 @@
 #include "trireme/models/transformer.h"
 #include "trireme/train/trainer.h"
 
+#include "launch/calibrate/measurements.h"
 #include "runtime/core/json/json_record.h"
 #include "runtime/cost/planned_layout.h"
 

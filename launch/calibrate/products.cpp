@@ -1,5 +1,3 @@
-#include "launch/calibrate/products.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -9,6 +7,7 @@
 #include "trireme/kernels/gemm.h"
 #include "trireme/kernels/kernels.h"
 
+#include "launch/calibrate/measurements.h"
 #include "runtime/core/round_up.h"
 #include "runtime/core/seconds_since.h"
 #include "runtime/cost/planned_layout.h"

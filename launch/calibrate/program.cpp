@@ -15,10 +15,7 @@
 #include "trireme/options/command_line.h"
 #include "trireme/options/gpt_options.h"
 
-#include "launch/calibrate/attention.h"
-#include "launch/calibrate/links.h"
-#include "launch/calibrate/loops.h"
-#include "launch/calibrate/products.h"
+#include "launch/calibrate/measurements.h"
 #include "runtime/core/seconds_since.h"
 #include "runtime/cost/profile_json.h"
 #include "runtime/options/check_options.h"

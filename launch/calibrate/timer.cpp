@@ -1,11 +1,10 @@
-#include "launch/calibrate/timer.h"
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 
 #include "trireme/core/error.h"
 
+#include "launch/calibrate/measurements.h"
 #include "runtime/core/seconds_since.h"
 
 namespace trireme::calibrate {

@@ -1,5 +1,3 @@
-#include "launch/preflight/gpu_checks.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -14,9 +12,8 @@
 #include "trireme/kernels/device.h"
 
 #include "kernels/cuda.h"
-#include "launch/preflight/device_memory.h"
-#include "launch/preflight/steady_products.h"
-#include "launch/preflight/training_steps.h"
+#include "launch/preflight/device_checks.h"
+#include "launch/preflight/node_checks.h"
 #include "runtime/comm/nccl.h"
 #include "runtime/observe/gpu_health/health_watch.h"
 
@@ -39,7 +36,7 @@ void driver_facts(Node& node, const observe::Nvml& nvml) {
   }
 }
 
-/// 64 MiB there and back; the long preflight tests most of the memory (device_memory.h).
+/// 64 MiB there and back; the long preflight tests most of the memory (device_checks.h).
 void test_some_memory(Device& device) {
   constexpr std::size_t words = (std::size_t{64} << 20) / sizeof(std::uint64_t);
   constexpr auto bytes = static_cast<Index>(words * sizeof(std::uint64_t));

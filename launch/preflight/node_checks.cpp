@@ -28,9 +28,7 @@
 #include "trireme/core/version.h"
 #include "trireme/kernels/device.h"
 
-#include "launch/preflight/gpu_checks.h"
-#include "launch/preflight/steady_products.h"
-#include "launch/preflight/training_steps.h"
+#include "launch/preflight/device_checks.h"
 #include "runtime/core/require_call.h"
 #include "runtime/core/seconds_since.h"
 #include "runtime/store/checksum.h"

@@ -16,10 +16,9 @@
 #include "trireme/core/error.h"
 #include "trireme/options/problems.h"
 
+#include "launch/commands.h"
 #include "launch/preflight/baseline.h"
-#include "launch/preflight/commands.h"
 #include "launch/preflight/judge.h"
-#include "launch/preflight/mark.h"
 #include "launch/preflight/report.h"
 #include "launch/program_of_trireme.h"
 #include "launch/supervisor/decide/command_words.h"
@@ -479,8 +478,8 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-std::vector<Subcommand> preflight_commands() {
-  return {{{"preflight"}, "[--short|--long] [options]", "name bad and slow nodes", run}};
-}
-
 }  // namespace trireme::preflight
+
+std::vector<trireme::Subcommand> trireme::preflight_commands() {
+  return {{{"preflight"}, "[--short|--long] [options]", "name bad and slow nodes", preflight::run}};
+}

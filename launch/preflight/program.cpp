@@ -18,11 +18,10 @@
 #include "trireme/options/command_line.h"
 
 #include "kernels/cuda.h"
-#include "launch/preflight/gpu_checks.h"
 #include "launch/preflight/links.h"
-#include "launch/preflight/mark.h"
 #include "launch/preflight/measure.h"
 #include "launch/preflight/node_checks.h"
+#include "launch/preflight/report.h"
 #include "runtime/comm/mpi/mpi_session.h"
 #include "runtime/comm/nccl.h"
 #include "runtime/core/process/host_name.h"

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/core/json/json.h"
@@ -51,5 +52,12 @@ Json to_json(const Report& report);
 /// Throws: Error that names what is missing, or says that the report is of a newer program.
 Node node_of(const Json& json);
 Report report_of(const Json& json);
+
+// Marks of what trireme_preflight prints for the command that has started it.
+
+/// Stands before the report, on a line.
+inline constexpr std::string_view mark = "trireme-preflight-report ";
+/// Stands before "HOST: CHECK", on a line, when a check begins.
+inline constexpr std::string_view progress_mark = "trireme-preflight-begins ";
 
 }  // namespace trireme::preflight

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "launch/commands.h"
 #include "launch/supervisor/commands/commands.h"
-#include "launch/verify/commands.h"
 #include "launch/verify/verify.h"
 #include "runtime/core/output/output_file.h"
 #include "runtime/core/process/child.h"
@@ -118,11 +118,11 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-std::vector<Subcommand> verify_commands() {
+}  // namespace trireme::verify
+
+std::vector<trireme::Subcommand> trireme::verify_commands() {
   return {{{"verify"},
            "--ranks N [options] -- PROGRAM ...",
            "prove a layout right against one rank",
-           run}};
+           verify::run}};
 }
-
-}  // namespace trireme::verify

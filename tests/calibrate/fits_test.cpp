@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launch/calibrate/products.h"
+#include "launch/calibrate/measurements.h"
 
 namespace trireme::calibrate {
 namespace {

@@ -1,4 +1,6 @@
 // The checks of a device find bits that are wrong: on the CPU, with a stream that spoils copies.
+#include "launch/preflight/device_checks.h"
+
 #include <cstring>
 #include <memory>
 
@@ -10,9 +12,6 @@
 #include "trireme/kernels/device.h"
 
 #include "kernels/cpu/loops.h"
-#include "launch/preflight/device_memory.h"
-#include "launch/preflight/steady_products.h"
-#include "launch/preflight/training_steps.h"
 
 namespace trireme::preflight::test {
 namespace {

@@ -26,3 +26,12 @@ std::vector<std::string> find_gpus(const CudaOptions& options, std::string& reas
 std::unique_ptr<Device> open_cuda(const CudaOptions& options = {});
 
 }  // namespace trireme
+
+// The two entry points of the CUDA module, as these functions find them.
+extern "C" {
+/// How many GPUs there are, with a line in `text` for each (Device::identity); or 0, with the
+/// reason in `text`.
+int trireme_cuda_find(char* text, int text_bytes);
+/// The caller owns the device. Null, with the reason in `text`, when it cannot be opened.
+trireme::Device* trireme_cuda_open(const trireme::CudaOptions& options, char* text, int text_bytes);
+}

@@ -10,7 +10,6 @@
 #include "trireme/core/error.h"
 
 #include "kernels/cuda.h"
-#include "kernels/cuda/module.h"
 #include "runtime/core/cuda_module.h"
 
 namespace trireme {

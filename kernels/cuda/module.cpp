@@ -1,4 +1,3 @@
-#include "kernels/cuda/module.h"
 
 #include <cstdio>
 #include <string>

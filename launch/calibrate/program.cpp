@@ -17,7 +17,7 @@
 
 #include "launch/calibrate/measurements.h"
 #include "runtime/core/seconds_since.h"
-#include "runtime/cost/profile_json.h"
+#include "runtime/cost/profile.h"
 #include "runtime/options/check_options.h"
 #include "runtime/store/write/unfinished.h"
 

@@ -8,7 +8,7 @@ foreach(profile IN LISTS profiles)
   string(APPEND texts "    R\"json(${text})json\",\n")
 endforeach()
 file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/known_profiles.cpp @ONLY CONTENT
-"#include \"runtime/cost/profile_json.h\"
+"#include \"runtime/cost/profile.h\"
 
 std::vector<std::string_view> trireme::cost::texts_of_known_profiles() {
   return {

@@ -3,7 +3,6 @@
 #include <array>
 
 #include "runtime/comm/nccl.h"
-#include "runtime/comm/nccl/module.h"
 #include "runtime/core/cuda_module.h"
 
 namespace trireme {

@@ -36,3 +36,10 @@ struct NcclOptions {
 std::unique_ptr<Mesh> open_nccl_mesh(Mesh& host, Device& gpu, const NcclOptions& options = {});
 
 }  // namespace trireme
+
+// The entry point of the CUDA module that open_nccl_mesh() calls.
+extern "C" {
+/// The caller owns the mesh. Null, with the reason in `text`, when there can be none.
+trireme::Mesh* trireme_nccl_open(trireme::Mesh* host, trireme::Device* gpu,
+                                 const trireme::NcclOptions* options, char* text, int text_bytes);
+}

@@ -7,7 +7,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/show_bytes.h"
-#include "runtime/cost/profile_json.h"
+#include "runtime/cost/profile.h"
 
 namespace trireme::cost {
 namespace {

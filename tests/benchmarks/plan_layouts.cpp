@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/cost/profile_json.h"
+#include "runtime/cost/profile.h"
 #include "runtime/cost/step_time.h"
 #include "tests/benchmarks/timing.h"
 

@@ -19,7 +19,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/cost/profile_json.h"
+#include "runtime/cost/profile.h"
 #include "runtime/cost/reductions.h"
 #include "runtime/cost/step_time.h"
 

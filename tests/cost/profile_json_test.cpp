@@ -1,11 +1,10 @@
 // Profiles in files: what the program has, and what it refuses.
-#include "runtime/cost/profile_json.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "trireme/core/error.h"
 
+#include "runtime/cost/profile.h"
 #include "tests/support/message_of.h"
 
 namespace trireme::cost {

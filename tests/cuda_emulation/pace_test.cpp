@@ -1,5 +1,4 @@
 // How far the host runs ahead of a stream where nothing runs before it is waited for.
-#include "kernels/cuda/pace.h"
 
 #include <algorithm>
 

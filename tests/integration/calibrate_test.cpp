@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/core/json/json.h"
-#include "runtime/cost/profile_json.h"
+#include "runtime/cost/profile.h"
 #include "tests/support/as_one_line.h"
 #include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/cost/profile_json.h"
+#include "runtime/cost/profile.h"
 #include "runtime/layouts/search/cluster.h"
 #include "tests/cost/tiny_profile.h"
 #include "tests/support/message_of.h"

@@ -4,7 +4,7 @@
 
 #include "trireme/pipeline/schedule.h"
 
-#include "runtime/cost/profile_json.h"
+#include "runtime/cost/profile.h"
 #include "runtime/cost/step_time.h"
 #include "tests/support/draw.h"
 #include "tests/virtual_clock/execute.h"

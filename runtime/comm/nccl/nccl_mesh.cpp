@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <numeric>
 
 #include "trireme/comm/agree.h"
 
+#include "runtime/comm/nccl.h"
 #include "runtime/comm/self.h"
 
 namespace trireme::nccl {
@@ -250,3 +252,14 @@ void NcclMesh::abort(int code) {
 }
 
 }  // namespace trireme::nccl
+
+extern "C" trireme::Mesh* trireme_nccl_open(trireme::Mesh* host, trireme::Device* gpu,
+                                            const trireme::NcclOptions* options, char* text,
+                                            int text_bytes) {
+  try {
+    return new trireme::nccl::NcclMesh(*host, *gpu, *options);
+  } catch (const std::exception& error) {
+    std::snprintf(text, static_cast<std::size_t>(text_bytes), "%s", error.what());
+    return nullptr;
+  }
+}

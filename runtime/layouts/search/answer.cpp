@@ -8,7 +8,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/show_bytes.h"
-#include "runtime/cost/profile_json.h"
+#include "runtime/cost/profile.h"
 #include "runtime/optim/optimizer.h"
 
 namespace trireme::layouts {

@@ -17,7 +17,7 @@
 #include "runtime/core/parse_number.h"
 #include "runtime/core/require_call.h"
 #include "runtime/core/show_bytes.h"
-#include "runtime/cost/profile_json.h"
+#include "runtime/cost/profile.h"
 
 namespace trireme::layouts {
 namespace {

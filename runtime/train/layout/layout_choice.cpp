@@ -9,7 +9,7 @@
 
 #include "kernels/cuda.h"
 #include "runtime/core/show_bytes.h"
-#include "runtime/cost/profile_json.h"
+#include "runtime/cost/profile.h"
 #include "runtime/job/device_choice.h"
 #include "runtime/layouts/report/report.h"
 #include "runtime/layouts/search/cluster.h"

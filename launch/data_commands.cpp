@@ -8,7 +8,7 @@
 #include "launch/step_arguments.h"
 #include "runtime/core/json/json.h"
 #include "runtime/core/parse_number.h"
-#include "runtime/core/process/end_signals.h"
+#include "runtime/core/process/this_process.h"
 #include "runtime/data/prepare/prepare_text.h"
 
 namespace trireme {

@@ -5,7 +5,7 @@
 #include "launch/commands.h"
 #include "launch/dispatch.h"
 #include "launch/supervisor/commands/commands.h"
-#include "runtime/core/process/process_start.h"
+#include "runtime/core/process/this_process.h"
 #include "runtime/core/text/exception_text.h"
 #include "runtime/core/text/one_line.h"
 #include "runtime/options/check_options.h"

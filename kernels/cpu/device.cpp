@@ -12,7 +12,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/strided.h"
-#include "runtime/core/process/free_memory.h"
+#include "runtime/core/process/this_machine.h"
 
 namespace trireme {
 

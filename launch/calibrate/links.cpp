@@ -8,7 +8,7 @@
 #include "trireme/kernels/device.h"
 
 #include "launch/calibrate/measurements.h"
-#include "runtime/core/process/host_name.h"
+#include "runtime/core/process/this_machine.h"
 
 namespace trireme::calibrate {
 namespace {

@@ -25,7 +25,7 @@
 #include "launch/supervisor/machine/rank_watch.h"
 #include "launch/supervisor/records/ledger.h"
 #include "runtime/core/process/child.h"
-#include "runtime/core/process/end_signals.h"
+#include "runtime/core/process/this_process.h"
 #include "runtime/core/seconds_since.h"
 #include "runtime/options/check_options.h"
 #include "runtime/store/file.h"

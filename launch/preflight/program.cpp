@@ -24,8 +24,8 @@
 #include "launch/preflight/report.h"
 #include "runtime/comm/mpi/mpi_session.h"
 #include "runtime/comm/nccl.h"
-#include "runtime/core/process/host_name.h"
-#include "runtime/core/process/process_start.h"
+#include "runtime/core/process/this_machine.h"
+#include "runtime/core/process/this_process.h"
 #include "runtime/job/device_choice.h"
 
 namespace trireme::preflight {

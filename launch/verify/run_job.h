@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "launch/verify/program_words.h"
-#include "runtime/core/process/run_program.h"
+#include "runtime/core/process/child.h"
 
 namespace trireme::verify {
 

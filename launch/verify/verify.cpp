@@ -8,7 +8,7 @@
 
 #include "trireme/options/problems.h"
 
-#include "runtime/core/process/run_program.h"
+#include "runtime/core/process/child.h"
 #include "runtime/core/show_bytes.h"
 #include "runtime/store/write/held_path.h"
 

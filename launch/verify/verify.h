@@ -9,7 +9,7 @@
 #include "launch/verify/judge.h"
 #include "launch/verify/program_words.h"
 #include "launch/verify/run_job.h"
-#include "runtime/core/process/end_signals.h"
+#include "runtime/core/process/this_process.h"
 
 namespace trireme::verify {
 

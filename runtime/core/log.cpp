@@ -16,7 +16,7 @@ struct Log::State {
     const std::lock_guard lock(mutex);
     hide();
     // At once, as other processes may write there too. What is lost costs the job nothing until it
-    // ends (process_start.h).
+    // ends (this_process.h).
     fmt::memory_buffer line;
     fmt::format_to(std::back_inserter(line), "{}\n", text);
     std::fwrite(line.data(), 1, line.size(), to);

@@ -9,7 +9,7 @@
 #include "trireme/comm/agree.h"
 #include "trireme/core/error.h"
 
-#include "runtime/core/process/host_name.h"
+#include "runtime/core/process/this_machine.h"
 
 namespace trireme::job {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "runtime/comm/mpi/mpi_session.h"
 #include "runtime/comm/mpi/rank_page.h"
-#include "runtime/core/process/process_start.h"
+#include "runtime/core/process/this_process.h"
 #include "runtime/core/text/exception_text.h"
 #include "runtime/job/layout/check_layout.h"
 #include "runtime/job/run_rank.h"

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "runtime/core/parse_number.h"
-#include "runtime/core/process/process_stat.h"
+#include "runtime/core/process/processes.h"
 
 namespace trireme::observe {
 namespace {

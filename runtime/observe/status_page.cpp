@@ -10,8 +10,8 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/process/host_name.h"
 #include "runtime/core/process/private_directory.h"
+#include "runtime/core/process/this_machine.h"
 #include "runtime/observe/process_state.h"
 
 namespace trireme::observe {

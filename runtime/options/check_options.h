@@ -8,7 +8,7 @@
 
 #include "trireme/options/options.h"
 
-#include "runtime/core/output/output_kinds.h"
+#include "runtime/core/output/output_file.h"
 
 namespace trireme::options {
 

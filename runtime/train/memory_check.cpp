@@ -12,7 +12,7 @@
 #include "runtime/checkpoint/load.h"
 #include "runtime/checkpoint/run_names.h"
 #include "runtime/checkpoint/tiers/memory_tier.h"
-#include "runtime/core/process/host_name.h"
+#include "runtime/core/process/this_machine.h"
 #include "runtime/core/show_bytes.h"
 #include "runtime/rank_plan/rank_memory.h"
 #include "runtime/store/tiers/slots.h"

@@ -9,7 +9,7 @@
 
 #include <gmock/gmock.h>
 
-#include "runtime/core/process/host_name.h"
+#include "runtime/core/process/this_machine.h"
 #include "runtime/store/tiers/time_line.h"
 #include "tests/checkpoint/memory_tier.h"
 #include "tests/support/message_of.h"

@@ -1,10 +1,9 @@
 // Free memory of a host, read from trees of files as systems and containers have them.
-#include "runtime/core/process/free_memory.h"
-
 #include <filesystem>
 
 #include <gtest/gtest.h>
 
+#include "runtime/core/process/this_machine.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme {

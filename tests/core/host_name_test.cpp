@@ -1,9 +1,9 @@
 // The name of this machine is that of the kernel.
-#include "runtime/core/process/host_name.h"
-
 #include <fstream>
 
 #include <gtest/gtest.h>
+
+#include "runtime/core/process/this_machine.h"
 
 namespace trireme {
 namespace {

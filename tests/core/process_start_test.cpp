@@ -1,6 +1,4 @@
 // What a process prepares at its start: standard streams, limits of files, signals; and its end.
-#include "runtime/core/process/process_start.h"
-
 #include <csignal>
 #include <cstdio>
 #include <iostream>
@@ -13,6 +11,7 @@
 
 #include "trireme/core/log.h"
 
+#include "runtime/core/process/this_process.h"
 #include "tests/support/scratch_directory.h"
 
 namespace trireme {

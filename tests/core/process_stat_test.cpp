@@ -1,12 +1,12 @@
 // What the kernel says about processes: running, stopped, ended and not yet waited for, gone.
-#include "runtime/core/process/process_stat.h"
-
 #include <csignal>
 
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "runtime/core/process/processes.h"
 
 namespace trireme {
 namespace {

@@ -1,6 +1,4 @@
 // Programs that a command waits for, and the signals that end it meanwhile.
-#include "runtime/core/process/run_program.h"
-
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
@@ -10,7 +8,8 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/process/process_stat.h"
+#include "runtime/core/process/child.h"
+#include "runtime/core/process/processes.h"
 #include "tests/support/message_of.h"
 #include "tests/support/process.h"
 #include "tests/support/scratch_directory.h"

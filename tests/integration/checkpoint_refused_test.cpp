@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include "runtime/core/process/host_name.h"
+#include "runtime/core/process/this_machine.h"
 #include "tests/support/saving_jobs.h"
 
 namespace trireme::test {

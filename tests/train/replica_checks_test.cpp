@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/core/process/host_name.h"
+#include "runtime/core/process/this_machine.h"
 #include "tests/support/checkpoint_state.h"
 #include "tests/support/scratch_directory.h"
 #include "tests/train/disturbed_fit.h"

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "launch/supervisor/commands/commands.h"
-#include "runtime/core/process/host_name.h"
+#include "runtime/core/process/this_machine.h"
 #include "runtime/observe/remote/page_agent.h"
 
 namespace trireme::supervisor {

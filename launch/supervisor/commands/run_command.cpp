@@ -15,7 +15,7 @@
 #include "launch/supervisor/machine/machine.h"
 #include "launch/supervisor/machine/scheduler.h"
 #include "runtime/core/process/child.h"
-#include "runtime/core/process/host_name.h"
+#include "runtime/core/process/this_machine.h"
 #include "runtime/core/text/line_clock.h"
 #include "runtime/store/file.h"
 

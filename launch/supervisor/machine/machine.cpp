@@ -18,7 +18,7 @@
 #include "launch/supervisor/machine/processes.h"
 #include "launch/supervisor/machine/scheduler.h"
 #include "launch/supervisor/records/ledger.h"
-#include "runtime/core/process/end_signals.h"
+#include "runtime/core/process/this_process.h"
 #include "runtime/core/require_call.h"
 #include "runtime/core/seconds_since.h"
 #include "runtime/core/text/one_line.h"

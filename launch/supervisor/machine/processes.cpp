@@ -7,8 +7,7 @@
 
 #include <unistd.h>
 
-#include "runtime/core/process/process_environment.h"
-#include "runtime/core/process/process_stat.h"
+#include "runtime/core/process/processes.h"
 
 namespace trireme::supervisor {
 namespace {

@@ -8,8 +8,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/process/child.h"
-#include "runtime/core/process/host_name.h"
-#include "runtime/core/process/run_program.h"
+#include "runtime/core/process/this_machine.h"
 #include "runtime/store/file.h"
 
 namespace trireme::supervisor {

@@ -16,7 +16,7 @@
 #include "runtime/checkpoint/run_names.h"
 #include "runtime/checkpoint/tiers/time_line.h"
 #include "runtime/comm/page_of.h"
-#include "runtime/core/process/host_name.h"
+#include "runtime/core/process/this_machine.h"
 #include "runtime/core/show_bytes.h"
 #include "runtime/job/layout/layout_mesh.h"
 

@@ -14,7 +14,7 @@
 
 #include "runtime/checkpoint/tiers/slot_transfer.h"
 #include "runtime/checkpoint/tiers/tier.h"
-#include "runtime/core/process/host_name.h"
+#include "runtime/core/process/this_machine.h"
 #include "runtime/observe/status_page.h"
 
 namespace trireme::checkpoint {

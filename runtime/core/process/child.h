@@ -1,4 +1,5 @@
-// Child: a program that this process has started, until how it ended is known.
+// Child: a program that this process has started, until how it ended is known; and run_program(),
+// which waits for that.
 //
 // Not installed; modules above may include it.
 #pragma once
@@ -13,6 +14,8 @@
 #include <vector>
 
 #include <sys/types.h>
+
+#include "runtime/core/process/this_process.h"
 
 namespace trireme {
 
@@ -108,5 +111,20 @@ class Child {
 /// Asks for the statuses of orphans that this process has adopted and that have ended. It stops at
 /// one of `family` that has ended, until the poll() of its Child.
 void reap_orphans(const std::set<pid_t>& family);
+
+struct RunOptions {
+  double limit_s = 60, ending_s = 10;
+  double leftover_s = 1;
+  const EndSignals* signals = nullptr;  // after one it is asked to end
+  std::size_t most_output = std::size_t{4} << 20;
+  std::function<void(std::string_view line)> take_line = [](std::string_view) {};
+  /// Called again and again while it runs, so that who waits for it sees that it does.
+  std::function<void(double passed_s)> still_runs = [](double) {};
+  double between_signs_s = 30;
+};
+
+/// Runs a program to its end, for a command that waits for it. Returns how it has ended and what it
+/// has printed. Throws: Error when it cannot be started.
+ChildEnd run_program(const std::vector<std::string>& words, const RunOptions& options);
 
 }  // namespace trireme

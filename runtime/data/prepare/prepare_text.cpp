@@ -8,7 +8,7 @@
 
 #include "runtime/core/json/json_texts.h"
 #include "runtime/core/output/output_file.h"
-#include "runtime/core/process/free_memory.h"
+#include "runtime/core/process/this_machine.h"
 #include "runtime/core/text/exception_text.h"
 #include "runtime/core/text/one_line.h"
 #include "runtime/data/prepare/ordered_work.h"

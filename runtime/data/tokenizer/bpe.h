@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/core/process/free_memory.h"
+#include "runtime/core/process/this_machine.h"
 #include "runtime/data/tokenizer/tokenizer_definition.h"
 
 namespace trireme::data {

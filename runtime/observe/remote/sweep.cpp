@@ -13,8 +13,7 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/parse_number.h"
-#include "runtime/core/process/process_environment.h"
-#include "runtime/core/process/process_stat.h"
+#include "runtime/core/process/processes.h"
 #include "runtime/core/seconds_since.h"
 #include "runtime/observe/gpu_health/nvml.h"
 

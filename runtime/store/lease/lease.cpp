@@ -23,8 +23,8 @@
 #include "trireme/core/error.h"
 
 #include "runtime/core/json/json_record.h"
-#include "runtime/core/process/host_name.h"
-#include "runtime/core/process/process_stat.h"
+#include "runtime/core/process/processes.h"
+#include "runtime/core/process/this_machine.h"
 #include "runtime/store/file.h"
 #include "runtime/store/lease/lock_file.h"
 

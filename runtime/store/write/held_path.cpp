@@ -17,7 +17,7 @@
 
 #include "trireme/core/error.h"
 
-#include "runtime/core/process/host_name.h"
+#include "runtime/core/process/this_machine.h"
 #include "runtime/store/system_call.h"
 
 namespace trireme {

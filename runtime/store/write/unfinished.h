@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "runtime/core/output/output_kinds.h"
+#include "runtime/core/output/output_file.h"
 #include "runtime/store/write/held_path.h"
 
 namespace trireme {

@@ -134,7 +134,7 @@ void PlantedFaults::end_step(Index failures) {
   if (disk_is_full_ && enough) empty_disk();
 }
 
-/// Only the limit that this process may raise again changes. SIGXFSZ is ignored (process_start.h).
+/// Only the limit that this process may raise again changes. SIGXFSZ is ignored (this_process.h).
 void PlantedFaults::fill_disk() {
   if (disk_is_full_) return;
   require_call(::getrlimit(RLIMIT_FSIZE, &file_size_) == 0, "getrlimit");

@@ -5,7 +5,7 @@
 
 #include "trireme/comm/agree.h"
 
-#include "runtime/core/process/host_name.h"
+#include "runtime/core/process/this_machine.h"
 #include "runtime/optim/replica_hashes.h"
 #include "runtime/store/file.h"
 

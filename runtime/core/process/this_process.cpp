@@ -1,4 +1,4 @@
-#include "runtime/core/process/process_start.h"
+#include "runtime/core/process/this_process.h"
 
 #include <cerrno>
 #include <csignal>
@@ -7,7 +7,9 @@
 #include <iostream>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "trireme/core/error.h"
@@ -52,6 +54,48 @@ int exit_code_with_output(int code) {
   if (streams && files) return code;
   std::fputs("trireme: standard output cannot be written: is its disk full?\n", stderr);
   return code == EXIT_SUCCESS ? EXIT_FAILURE : code;
+}
+
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+EndSignals::EndSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP})
+    if (!is_ignored(signal)) sigaddset(&set, signal);
+  require(::pthread_sigmask(SIG_BLOCK, &set, &before_) == 0, "signals cannot be blocked");
+  file_ = ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+  require_call(file_ >= 0, "signalfd");
+}
+
+EndSignals::~EndSignals() {
+  while (take() != 0) {
+  }
+  ::close(file_);
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+/// It is not read, so that every thread sees it.
+bool EndSignals::came() const {
+  pollfd in = {file_, POLLIN, 0};
+  return ::poll(&in, 1, 0) == 1;
+}
+
+int EndSignals::take() {
+  signalfd_siginfo info;
+  return ::read(file_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+}
+
+void end_by(int signal) {
+  ::signal(signal, SIG_DFL);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, signal);
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  ::raise(signal);
 }
 
 }  // namespace trireme

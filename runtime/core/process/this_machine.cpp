@@ -1,10 +1,8 @@
-// A limit at any level holds for all levels below it, so all levels are read. What cannot be read
-// is not a limit: a container sees its own group at the mount point under another path than /proc
-// names, and nothing of those above.
-#include "runtime/core/process/free_memory.h"
+#include "runtime/core/process/this_machine.h"
 
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -13,7 +11,22 @@
 
 #include <unistd.h>
 
+#include "trireme/core/error.h"
+
+#include "runtime/core/require_call.h"
+
 namespace trireme {
+
+std::string host_name() {
+  char name[HOST_NAME_MAX + 1] = {};
+  require_call(::gethostname(name, sizeof name) == 0, "gethostname");
+  return name;
+}
+
+// A limit at any level holds for all levels below it, so all levels are read. What cannot be read
+// is not a limit: a container sees its own group at the mount point under another path than /proc
+// names, and nothing of those above.
+
 namespace {
 
 namespace fs = std::filesystem;

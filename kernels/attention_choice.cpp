@@ -22,12 +22,12 @@ AttentionChoice attention_choice(const AttentionProblem& p, AttentionChoice aske
   const bool head = p.head_dim == 32 || p.head_dim == 64 || p.head_dim == 96 || p.head_dim == 128;
   if (asked == AttentionChoice::mma) {
     require(p.dtype == DType::bf16, "attention by mma is for bf16, got ", p.dtype,
-            ": use DType::bf16, or AttentionChoice::automatic");
+            ": use --bf16, or --attention auto");
     require(head, "attention by mma takes heads of 32, 64, 96 or 128 elements, got ", p.head_dim,
-            ": AttentionChoice::automatic takes others");
+            ": --attention auto takes others");
     require(p.capability >= first_mma_capability, "attention by mma needs compute capability ",
             first_mma_capability / 10, ".", first_mma_capability % 10, ", this GPU has ",
-            p.capability / 10, ".", p.capability % 10, ": use AttentionChoice::automatic");
+            p.capability / 10, ".", p.capability % 10, ": use --attention auto");
   }
   if (asked != AttentionChoice::automatic) return asked;
   const bool can = p.dtype == DType::bf16 && head && p.capability >= first_mma_capability;

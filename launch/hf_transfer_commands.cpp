@@ -22,7 +22,6 @@
 #include "runtime/interop/import.h"
 #include "runtime/interop/model_files.h"
 #include "runtime/options/check_options.h"
-#include "runtime/options/field_names.h"
 #include "runtime/store/steps.h"
 
 namespace trireme {
@@ -122,7 +121,7 @@ Manifest head_of(const interop::ModelFiles& model) {
   head.run = fmt::format("hf-import-{}", ::getpid());
   head.created = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   head.layout = "imported from " + model.files.path;
-  for (const auto& [name, value] : as_options(model.config.model.identity()))
+  for (const auto& [name, value] : model.config.model.identity())
     head.identity.emplace_back("model/" + name, value);
   head.identity.emplace_back("origin/model type", model.config.model_type);
   head.identity.emplace_back("origin/headers xxh3", to_text(model.files.headers));

@@ -9,7 +9,6 @@
 #include "runtime/core/text/exception_text.h"
 #include "runtime/core/text/one_line.h"
 #include "runtime/options/check_options.h"
-#include "runtime/options/field_names.h"
 
 namespace trireme {
 namespace {
@@ -52,9 +51,7 @@ int main(int argc, char** argv) {
     return trireme::exit_code_with_output(
         trireme::dispatch(trireme::subcommands(), argc, argv, std::cout, std::cerr));
   } catch (const std::exception& error) {
-    std::cerr << "trireme: "
-              << trireme::printable(trireme::with_options(trireme::current_exception_text()))
-              << '\n';
+    std::cerr << "trireme: " << trireme::printable(trireme::current_exception_text()) << '\n';
     const bool refused = dynamic_cast<const trireme::ConfigurationError*>(&error) != nullptr;
     return static_cast<int>(refused ? trireme::ExitCode::configuration
                                     : trireme::ExitCode::failure);

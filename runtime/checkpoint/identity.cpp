@@ -11,7 +11,6 @@
 #include "trireme/options/gpt_options.h"
 
 #include "runtime/checkpoint/tensors.h"
-#include "runtime/options/field_names.h"
 #include "runtime/options/known_options.h"
 
 namespace trireme::checkpoint {
@@ -199,7 +198,7 @@ LoadScope load_scope(const CheckpointOptions& options) {
 
 KeyValues model_identity(const KeyValues& model) {
   KeyValues all;
-  for (const auto& [name, value] : as_options(model)) all.emplace_back(model_facts + name, value);
+  for (const auto& [name, value] : model) all.emplace_back(model_facts + name, value);
   return all;
 }
 

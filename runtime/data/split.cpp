@@ -44,7 +44,7 @@ Split parse_split(std::string_view text) {
   Split split{{0, 0, 0}};
   const auto fail = [&] {
     throw Error(str(
-        "parse_split ", text,
+        "--split ", text,
         ": wanted are one to three numbers >= 0 whose sum is finite and not 0, as in 969,30,1"));
   };
   std::string_view rest = text;

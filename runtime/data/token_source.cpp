@@ -71,7 +71,7 @@ std::vector<WeightedPath> parse_data_path(const std::vector<std::string>& values
   if (values.size() == 1) return {{1, values.front()}};
   const auto fail = [] {
     throw Error(
-        "parse_data_path takes one PREFIX, or pairs WEIGHT PREFIX WEIGHT PREFIX ... with weights > "
+        "--data-path takes one PREFIX, or pairs WEIGHT PREFIX WEIGHT PREFIX ... with weights > "
         "0");
   };
   if (values.empty() || values.size() % 2 != 0) fail();
@@ -91,7 +91,7 @@ TokenPart open_part(Part part, const std::vector<std::shared_ptr<const TokenFile
                     const std::vector<WeightedPath>& paths, const Split& split,
                     const TokenOptions& options) {
   const auto p = static_cast<std::size_t>(part);
-  if (split.weights[p] == 0) return {nullptr, str("Split::weights has 0 for '", name(part), "'")};
+  if (split.weights[p] == 0) return {nullptr, str("--split has 0 for '", name(part), "'")};
   std::vector<std::unique_ptr<DataSource>> sources;
   std::vector<double> weights;
   std::vector<TokenPart::Content> contents;
@@ -100,8 +100,8 @@ TokenPart open_part(Part part, const std::vector<std::shared_ptr<const TokenFile
     if (range.count() <= options.sequence_length)
       return {nullptr, str(files[i]->prefix(), ": its part '", name(part), "' has ", range.count(),
                            " tokens; a sample takes ", options.sequence_length + 1,
-                           "; use more data, a larger share in Split::weights, or a shorter "
-                           "TokenOptions::sequence_length")};
+                           "; use more data, a larger share in --split, or a shorter "
+                           "--seq-length")};
     const std::string stream = i == 0 ? name(part) : str(name(part), "/", i);
     auto source = std::make_unique<TokenSource>(files[i], range, options, stream);
     contents.push_back(content_of(*files[i], range, source->epoch_samples()));

@@ -68,7 +68,7 @@ std::string TokenSweep::file_of(const std::string& fact) const {
 std::vector<SweptPart> open_swept_parts(const std::vector<WeightedPath>& paths, const Split& split,
                                         Part part, const TokenOptions& options) {
   const auto p = static_cast<std::size_t>(part);
-  require(split.weights[p] > 0, "Split::weights has 0 for '", name(part), "'");
+  require(split.weights[p] > 0, "--split has 0 for '", name(part), "'");
   std::vector<std::string> prefixes;
   for (const WeightedPath& path : paths) prefixes.push_back(path.prefix);
   TokenOptions with_tokenizer = options;

@@ -344,7 +344,7 @@ void Executor::State::check_finite(const Step& step, const StepExec& exec,
       if (operands[i].source == Operand::Source::none || !is_floating(tensors[i].dtype)) continue;
       require(stream.wait_and_check_finite(tensors[i]), "'", plan.nodes[step.node].name,
               "': ", what, i, " is not finite in micro-batch ", batch.number, " of step ",
-              batch.step, " (what an op leaves unwritten is NaN under PlanOptions::guard)");
+              batch.step, " (what an op leaves unwritten is NaN under --check-finite)");
     }
   };
   if (step.kind == Step::Kind::forward || step.makes_outputs)

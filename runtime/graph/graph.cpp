@@ -148,7 +148,7 @@ ParameterPart part_of(const ParameterSpec& spec, const std::string& full, int ra
   if (dim < 0) return part;
   const Index extent = spec.global[dim];
   require(spec.shard.padded || extent % size == 0, "parameter '", full, "' ", spec.global, ": dim ",
-          dim, " (", extent, ") does not divide by tensor_size ", size);
+          dim, " (", extent, ") does not divide by --tensor-model-parallel-size ", size);
   const Index unit = spec.shard.padded ? Shard::padded_to : 1, wanted = (extent + size - 1) / size;
   const Index local = round_up(wanted, unit);
   const Index begin = std::min(extent, local * rank);
@@ -282,7 +282,7 @@ void check_inputs(const Op& op, const Specs& inputs, const Outputs& outputs, Dev
     const DType dtype = inputs[i].dtype;
     require(!is_floating(dtype) || op.works_in(dtype), "input ", i, " is ", dtype,
             ", and this op does not say that it works in ", dtype,
-            " (Op::works_in): write it for both types, or compute in DType::f32");
+            " (Op::works_in): write it for both types, or compute in f32 (without --bf16)");
   }
 }
 

@@ -2,7 +2,6 @@
 // understood or refused; what transformers assumes where a key is absent is assumed here.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -265,42 +264,38 @@ void note_twins(std::vector<std::string> names, HfConfig& config) {
   if (more > 0) config.notes.push_back(str("and ", more, " more keys are there more than once"));
 }
 
-/// A field of TransformerConfig or RotaryScaling, and the keys that it is read from.
-struct KeyOfField {
-  const char* field;
-  const char* key;
-  const char* of_gpt2;
-};
-constexpr KeyOfField keys_of_fields[] = {
-    {"TransformerConfig::num_layers", "num_hidden_layers", "n_layer"},
-    {"TransformerConfig::hidden_size", "hidden_size", "n_embd"},
-    {"TransformerConfig::ffn_hidden_size", "intermediate_size", "n_inner"},
-    {"TransformerConfig::num_attention_heads", "num_attention_heads", "n_head"},
-    {"TransformerConfig::num_query_groups", "num_key_value_heads", "n_head"},
-    {"TransformerConfig::kv_channels", "head_dim", "n_embd / n_head"},
-    {"TransformerConfig::vocab_size", "vocab_size", "vocab_size"},
-    {"TransformerConfig::seq_length", "max_position_embeddings", "n_positions"},
-    {"TransformerConfig::max_position_embeddings", "max_position_embeddings", "n_positions"},
-    {"TransformerConfig::norm_epsilon", "rms_norm_eps", "layer_norm_epsilon"},
-    {"TransformerConfig::init_std", "initializer_range", "initializer_range"},
-    {"TransformerConfig::rotary_base", "rope_theta", ""},
-    {"RotaryScaling::kind", "rope_type", ""},
-    {"RotaryScaling::factor", "factor", ""},
-    {"RotaryScaling::original_positions", "original_max_position_embeddings", ""},
-    {"RotaryScaling::low_frequency_factor", "low_freq_factor", ""},
-    {"RotaryScaling::high_frequency_factor", "high_freq_factor", ""},
-    {"RotaryScaling::beta_fast", "beta_fast", ""},
-    {"RotaryScaling::beta_slow", "beta_slow", ""},
-    {"RotaryScaling::attention_factor", "attention_factor", ""}};
-
-/// A problem of the model with the names that the file has.
-std::string in_keys(std::string problem, bool gpt2) {
-  for (const auto& [field, key, of_gpt2] : keys_of_fields)
-    for (std::size_t at; (at = problem.find(str(field, ' '))) != std::string::npos ||
-                         (at = problem.find(str(field, ','))) != std::string::npos;)
-      problem.replace(at, std::strlen(field), gpt2 ? of_gpt2 : key);
-  return problem;
-}
+/// The keys that the fields of a model are read from.
+constexpr TransformerNames keys_of_llama{.num_layers = "num_hidden_layers",
+                                         .hidden_size = "hidden_size",
+                                         .ffn_hidden_size = "intermediate_size",
+                                         .num_attention_heads = "num_attention_heads",
+                                         .num_query_groups = "num_key_value_heads",
+                                         .kv_channels = "head_dim",
+                                         .vocab_size = "vocab_size",
+                                         .seq_length = "max_position_embeddings",
+                                         .max_position_embeddings = "max_position_embeddings",
+                                         .norm_epsilon = "rms_norm_eps",
+                                         .init_std = "initializer_range",
+                                         .rotary_base = "rope_theta",
+                                         .kind = "rope_type",
+                                         .factor = "factor",
+                                         .original_positions = "original_max_position_embeddings",
+                                         .low_frequency_factor = "low_freq_factor",
+                                         .high_frequency_factor = "high_freq_factor",
+                                         .beta_fast = "beta_fast",
+                                         .beta_slow = "beta_slow",
+                                         .attention_factor = "attention_factor"};
+constexpr TransformerNames keys_of_gpt2{.num_layers = "n_layer",
+                                        .hidden_size = "n_embd",
+                                        .ffn_hidden_size = "n_inner",
+                                        .num_attention_heads = "n_head",
+                                        .num_query_groups = "n_head",
+                                        .kv_channels = "n_embd / n_head",
+                                        .vocab_size = "vocab_size",
+                                        .seq_length = "n_positions",
+                                        .max_position_embeddings = "n_positions",
+                                        .norm_epsilon = "layer_norm_epsilon",
+                                        .init_std = "initializer_range"};
 
 /// As long as the first training was, or as the limits allow.
 Index usual_length(const HfConfig& config) {
@@ -359,8 +354,9 @@ HfConfig parse_hf_config(std::string_view text, Problems& problems) {
   config.not_used = keys.unread();
   config.model.seq_length = usual_length(config);
   if (problems.size() == before)
-    for (const std::string& problem : problems_of(config.model, 1, 1))
-      problems.push_back(in_keys(problem, config.model_type == "gpt2"));
+    for (const std::string& problem : problems_of(
+             config.model, 1, 1, config.model_type == "gpt2" ? keys_of_gpt2 : keys_of_llama))
+      problems.push_back(problem);
   return config;
 }
 
@@ -384,7 +380,7 @@ HfConfig read_hf_config(const std::string& path) {
   HfConfig config = parse_hf_config(hf_config_text(path), problems);
   std::string all;
   for (const std::string& problem : problems)
-    all += (all.empty() ? "" : "\n") + str(path, ": ", problem);
+    all += str(all.empty() ? "" : "\n", path, ": ", problem);
   require(problems.empty(), all);
   return config;
 }
@@ -399,8 +395,8 @@ std::vector<std::string> length_problems(const HfConfig& config, Index seq_lengt
   std::vector<std::string> all;
   for (const LengthLimit& limit : config.limits)
     if (seq_length > limit.tokens)
-      all.push_back(str("TransformerConfig::seq_length ", seq_length,
-                        " is too long: ", limit.reason, "; at most ", limit.tokens));
+      all.push_back(str("--seq-length ", seq_length, " is too long: ", limit.reason, "; at most ",
+                        limit.tokens));
   return all;
 }
 
@@ -408,10 +404,10 @@ std::vector<std::string> training_length_problems(const HfConfig& config, const 
                                                   Index given) {
   std::vector<std::string> all = length_problems(config, given);
   if (given == 0)
-    all.insert(all.begin(), str(source, ": give TransformerConfig::seq_length, at most ",
-                                longest_sequence(config), "; it is not taken from config.json"));
+    all.insert(all.begin(), str(source, ": give --seq-length, at most ", longest_sequence(config),
+                                "; it is not taken from config.json"));
   if (is_rotary(config.model.position) && given > config.max_positions)
-    all.push_back(str("TransformerConfig::seq_length ", given,
+    all.push_back(str("--seq-length ", given,
                       " is too long: max_position_embeddings in config.json of ", source, " is ",
                       config.max_positions, "; a model of longer sequences says so there"));
   return all;

@@ -23,7 +23,6 @@
 #include "runtime/job/layout/check_layout.h"
 #include "runtime/job/run_rank.h"
 #include "runtime/job/stop_signals.h"
-#include "runtime/options/field_names.h"
 
 namespace trireme {
 
@@ -51,7 +50,7 @@ void limit_clean_up() {
 /// A rank that fails alone ends all others, which may wait for it in a collective.
 int fail(Mesh* mesh, int rank, const std::string& message) {
   std::fflush(stdout);
-  fmt::print(stderr, "trireme[rank {}] error: {}\n", rank, with_options(message));
+  fmt::print(stderr, "trireme[rank {}] error: {}\n", rank, message);
   std::fflush(stderr);
   limit_clean_up();
   if (mesh != nullptr && mesh->shape().size() > 1) mesh->abort(exit_code(ExitCode::failure));
@@ -91,11 +90,11 @@ int run_session(const MpiSession& session, const Program& program, const Started
     return exit_code(ExitCode::stopped);
   } catch (const ConfigurationError& error) {
     rank.page.fail(error.what());
-    if (session.rank() == 0) fmt::print(stderr, "{}\n", with_options(error.what()));
+    if (session.rank() == 0) fmt::print(stderr, "{}\n", error.what());
     return exit_code(ExitCode::configuration);
   } catch (const JobError& error) {
     rank.page.fail(error.what());
-    if (session.rank() == 0) fmt::print(stderr, "trireme error: {}\n", with_options(error.what()));
+    if (session.rank() == 0) fmt::print(stderr, "trireme error: {}\n", error.what());
     limit_clean_up();
     return exit_code(error.code());
   } catch (...) {

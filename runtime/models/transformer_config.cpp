@@ -31,30 +31,31 @@ bool is_scaled(const TransformerConfig& c) {
 }
 
 using Identity = std::vector<std::pair<std::string, std::string>>;
+constexpr TransformerNames option;
 
-void add_number(Identity& all, const char* field, float value) {
-  all.emplace_back(field, fmt::format("{}", value));
+void add_number(Identity& all, const char* name, float value) {
+  all.emplace_back(name, fmt::format("{}", value));
 }
 
 /// Only what this kind reads.
 void add_scaling(Identity& all, const RotaryScaling& s) {
-  all.emplace_back("RotaryScaling::kind", name(s.kind));
-  add_number(all, "RotaryScaling::factor", s.factor);
+  all.emplace_back(option.kind, name(s.kind));
+  add_number(all, option.factor, s.factor);
   if (reads_original_positions(s.kind))
-    all.emplace_back("RotaryScaling::original_positions", fmt::format("{}", s.original_positions));
+    all.emplace_back(option.original_positions, fmt::format("{}", s.original_positions));
   switch (s.kind) {
     case RotaryScalingKind::none:
     case RotaryScalingKind::linear:
       break;
     case RotaryScalingKind::llama3:
-      add_number(all, "RotaryScaling::low_frequency_factor", s.low_frequency_factor);
-      add_number(all, "RotaryScaling::high_frequency_factor", s.high_frequency_factor);
+      add_number(all, option.low_frequency_factor, s.low_frequency_factor);
+      add_number(all, option.high_frequency_factor, s.high_frequency_factor);
       break;
     case RotaryScalingKind::yarn:
-      add_number(all, "RotaryScaling::beta_fast", s.beta_fast);
-      add_number(all, "RotaryScaling::beta_slow", s.beta_slow);
-      add_number(all, "RotaryScaling::attention_factor", static_cast<float>(rotary_amplitude(s)));
-      if (!s.truncate) all.emplace_back("RotaryScaling::truncate", "false");
+      add_number(all, option.beta_fast, s.beta_fast);
+      add_number(all, option.beta_slow, s.beta_slow);
+      add_number(all, option.attention_factor, static_cast<float>(rotary_amplitude(s)));
+      if (!s.truncate) all.emplace_back("--yarn-no-truncate", "true");
       break;
   }
 }
@@ -63,10 +64,10 @@ void add_scaling(Identity& all, const RotaryScaling& s) {
 /// they load.
 void add_later_facts(Identity& all, const TransformerConfig& c) {
   if (c.attention_width() != c.hidden_size)
-    all.emplace_back("TransformerConfig::kv_channels", fmt::format("{}", c.head_dim()));
-  if (has_own_qkv_bias(c)) all.emplace_back("TransformerConfig::add_qkv_bias", "true");
-  if (has_own_attention_bias(c)) all.emplace_back("TransformerConfig::add_attention_bias", "true");
-  if (c.qk_layernorm) all.emplace_back("TransformerConfig::qk_layernorm", "true");
+    all.emplace_back(option.kv_channels, fmt::format("{}", c.head_dim()));
+  if (has_own_qkv_bias(c)) all.emplace_back("--add-qkv-bias", "true");
+  if (has_own_attention_bias(c)) all.emplace_back("--add-attention-bias", "true");
+  if (c.qk_layernorm) all.emplace_back("--qk-layernorm", "true");
   if (is_scaled(c)) add_scaling(all, c.rotary_scaling);
 }
 
@@ -155,22 +156,22 @@ std::vector<std::pair<std::string, std::string>> TransformerConfig::identity() c
   const auto whole = [](Index value) { return fmt::format("{}", value); };
   const auto yes = [](bool value) { return std::string(value ? "true" : "false"); };
   std::vector<std::pair<std::string, std::string>> all{
-      {"TransformerConfig::num_layers", whole(num_layers)},
-      {"TransformerConfig::hidden_size", whole(hidden_size)},
-      {"TransformerConfig::ffn_hidden_size", whole(ffn())},
-      {"TransformerConfig::num_attention_heads", whole(num_attention_heads)},
-      {"TransformerConfig::num_query_groups", whole(kv_heads())},
-      {"TransformerConfig::vocab_size", whole(vocab_size)},
-      {"TransformerConfig::normalization", name(normalization)},
-      {"TransformerConfig::norm_epsilon", fmt::format("{}", norm_epsilon)},
-      {"TransformerConfig::mlp", name(mlp)},
-      {"TransformerConfig::position", identity_of(position)},
-      {"TransformerConfig::add_bias_linear", yes(add_bias_linear)},
-      {"TransformerConfig::tie_embeddings", yes(tie_embeddings)}};
+      {option.num_layers, whole(num_layers)},
+      {option.hidden_size, whole(hidden_size)},
+      {option.ffn_hidden_size, whole(ffn())},
+      {option.num_attention_heads, whole(num_attention_heads)},
+      {option.num_query_groups, whole(kv_heads())},
+      {option.vocab_size, whole(vocab_size)},
+      {option.normalization, name(normalization)},
+      {option.norm_epsilon, fmt::format("{}", norm_epsilon)},
+      {option.mlp, name(mlp)},
+      {option.position, identity_of(position)},
+      {"--disable-bias-linear", yes(!add_bias_linear)},
+      {"--untie-embeddings-and-output-weights", yes(!tie_embeddings)}};
   if (is_learned(position))
-    all.emplace_back("TransformerConfig::max_position_embeddings", whole(positions()));
+    all.emplace_back(option.max_position_embeddings, whole(positions()));
   else
-    all.emplace_back("TransformerConfig::rotary_base", fmt::format("{}", rotary_base));
+    all.emplace_back(option.rotary_base, fmt::format("{}", rotary_base));
   add_later_facts(all, *this);
   return all;
 }

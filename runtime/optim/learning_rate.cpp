@@ -79,24 +79,22 @@ Index default_wsd_decay_iters(const LearningRateOptions& options) {
 }
 
 LearningRate::LearningRate(const LearningRateOptions& options) : options_(options) {
-  require(std::isfinite(options.lr) && options.lr >= 0, "LearningRateOptions::lr is ", options.lr,
+  require(std::isfinite(options.lr) && options.lr >= 0, "--lr is ", options.lr,
           "; it must be a number >= 0");
-  require(options.min_lr >= 0 && options.min_lr <= options.lr, "LearningRateOptions::min_lr is ",
-          options.min_lr, "; it must lie between 0 and LearningRateOptions::lr ", options.lr);
-  require(options.warmup_iters >= 0, "LearningRateOptions::warmup_iters is ", options.warmup_iters,
+  require(options.min_lr >= 0 && options.min_lr <= options.lr, "--min-lr is ", options.min_lr,
+          "; it must lie between 0 and --lr ", options.lr);
+  require(options.warmup_iters >= 0, "--lr-warmup-iters is ", options.warmup_iters,
           "; it must be >= 0");
   require(options.decay == Decay::constant ||
               (options.decay_iters > 0 && options.decay_iters >= options.warmup_iters),
-          "LearningRateOptions::decay_iters is ", options.decay_iters,
-          "; it counts the warm-up too, so it must be positive and at least "
-          "LearningRateOptions::warmup_iters ",
+          "--lr-decay-iters is ", options.decay_iters,
+          "; it counts the warm-up too, so it must be positive and at least --lr-warmup-iters ",
           options.warmup_iters);
   const Index after_warm_up = std::max<Index>(1, options.decay_iters - options.warmup_iters);
   require(options.decay != Decay::wsd ||
               (options.wsd_decay_iters > 0 && options.wsd_decay_iters <= after_warm_up),
-          "LearningRateOptions::wsd_decay_iters is ", options.wsd_decay_iters,
-          "; it must be positive, and at most what LearningRateOptions::warmup_iters leaves of "
-          "LearningRateOptions::decay_iters, ",
+          "--lr-wsd-decay-iters is ", options.wsd_decay_iters,
+          "; it must be positive, and at most what --lr-warmup-iters leaves of --lr-decay-iters, ",
           after_warm_up);
 }
 

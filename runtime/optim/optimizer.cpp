@@ -27,17 +27,17 @@ void check(const OptimizerOptions& o) {
   const auto epsilon = static_cast<float>(o.epsilon);
   switch (o.kind) {
     case OptimizerOptions::Kind::adamw:
-      fraction("OptimizerOptions::beta1", o.beta1);
-      fraction("OptimizerOptions::beta2", o.beta2);
-      require(std::isfinite(epsilon) && epsilon > 0, "OptimizerOptions::epsilon is ", o.epsilon,
+      fraction("--adam-beta1", o.beta1);
+      fraction("--adam-beta2", o.beta2);
+      require(std::isfinite(epsilon) && epsilon > 0, "--adam-eps is ", o.epsilon,
               "; it must be positive, and fp32 must be able to hold it");
       break;
     case OptimizerOptions::Kind::sgd:
-      fraction("OptimizerOptions::momentum", o.momentum);
+      fraction("--momentum", o.momentum);
       break;
   }
-  not_negative("OptimizerOptions::weight_decay", o.weight_decay);
-  not_negative("OptimizerOptions::clip_norm", o.clip_norm);
+  not_negative("--weight-decay", o.weight_decay);
+  not_negative("--clip-grad", o.clip_norm);
 }
 
 /// What this rank updates: neighbours that are updated alike are one range. `first_of_bucket`: in

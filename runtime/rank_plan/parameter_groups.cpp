@@ -112,7 +112,7 @@ void check_part(const Graph& graph, const std::string& name) {
   Words known;
   for (const std::string& word : words_of(name)) {
     const auto numbers = numbers_in(word);
-    require(!numbers || numbers->first <= numbers->last, "TrainingSpec::groups ", name, ": ", word,
+    require(!numbers || numbers->first <= numbers->last, "--freeze ", name, ": ", word,
             " begins above its end");
     const Words ends = numbers ? Words{str(numbers->first), str(numbers->last)} : Words{word};
     for (const std::string& end : ends) {
@@ -122,7 +122,7 @@ void check_part(const Graph& graph, const std::string& name) {
       Words above = known;
       if (number_in(end) && !above.empty()) above.pop_back();  // what is numbered, and from where
       const std::string parts = parts_below(graph, above);
-      throw Error(str("TrainingSpec::groups ", name, ": this model has no ",
+      throw Error(str("--freeze ", name, ": this model has no ",
                       fmt::format("{}", fmt::join(longer, ".")), "; its parts",
                       above.empty() ? "" : " there", " are ", parts.empty() ? "none" : parts));
     }
@@ -139,7 +139,7 @@ void assign_group(Graph& graph, const ParameterGroup& group) {
     const auto in = std::find_if(parameter.parts.begin(), parameter.parts.end(), inside);
     if (in == parameter.parts.end()) continue;
     const auto out = std::find_if_not(parameter.parts.begin(), parameter.parts.end(), inside);
-    require(out == parameter.parts.end(), "TrainingSpec::groups ", group.pattern, ": ", in->name,
+    require(out == parameter.parts.end(), "--freeze ", group.pattern, ": ", in->name,
             " lies in one piece of memory with ", out == parameter.parts.end() ? "" : out->name,
             ", which only a part that has both can freeze");
     if (parameter.group.pattern.empty()) graph.assign(parameter.id, group);
@@ -174,8 +174,8 @@ void assign_groups(Graph& graph, const TrainingSpec& spec) {
   for (const ParameterGroup& group : spec.groups)
     patterns += (patterns.empty() ? "" : ",") + group.pattern;
   require(!std::all_of(parameters.begin(), parameters.end(), std::mem_fn(&Parameter::frozen)),
-          "TrainingSpec::groups ", patterns,
-          ": nothing is left to train; the parts of this model are ", parts_below(graph, {}));
+          "--freeze ", patterns, ": nothing is left to train; the parts of this model are ",
+          parts_below(graph, {}));
 }
 
 std::string describe_frozen(const Graph& graph) {

@@ -193,8 +193,8 @@ PlannedModel without_chunks(const PlannedModel& model) {
 std::vector<double> speeds_of_stages(const TrainingSpec& spec, const PipelineShape& shape) {
   const std::vector<double>& speeds = spec.stage_speeds;
   if (speeds.empty()) return {};
-  require(static_cast<int>(speeds.size()) == shape.stages, "TrainingSpec::stage_speeds are ",
-          speeds.size(), speeds.size() == 1 ? " speed" : " speeds", " for ", shape.stages,
+  require(static_cast<int>(speeds.size()) == shape.stages, "--stage-speeds are ", speeds.size(),
+          speeds.size() == 1 ? " speed" : " speeds", " for ", shape.stages,
           shape.stages == 1 ? " pipeline rank" : " pipeline ranks",
           "; give one for each pipeline rank");
   std::vector<double> of_stages;
@@ -250,15 +250,15 @@ void check_optimizer_shares(const TrainingSpec& spec) {
   const DataShares& shares = spec.optimizer_shares;
   if (shares.empty()) return;
   const auto ranks = static_cast<std::size_t>(spec.mesh.size(Role::batch));
-  require(spec.update == Update::sharded, "TrainingSpec::optimizer_shares ", describe(shares),
+  require(spec.update == Update::sharded, "--optimizer-shares ", describe(shares),
           " divide a sharded update, and this one is replicated");
-  require(shares.size() == ranks, "TrainingSpec::optimizer_shares ", describe(shares), " are ",
-          shares.size(), shares.size() == 1 ? " share for " : " shares for ", ranks,
+  require(shares.size() == ranks, "--optimizer-shares ", describe(shares), " are ", shares.size(),
+          shares.size() == 1 ? " share for " : " shares for ", ranks,
           ranks == 1 ? " data rank" : " data ranks", "; give one share for each data rank");
   for (const Index share : shares)
-    require(share >= 0 && share <= most_share, "TrainingSpec::optimizer_shares ", describe(shares),
+    require(share >= 0 && share <= most_share, "--optimizer-shares ", describe(shares),
             ": each share has to be a whole number from 0 to ", most_share, ", not ", share);
-  require(sum_of_shares(shares, 0) > 0, "TrainingSpec::optimizer_shares ", describe(shares),
+  require(sum_of_shares(shares, 0) > 0, "--optimizer-shares ", describe(shares),
           ": one of them has to be more than 0");
 }
 

@@ -189,8 +189,7 @@ PlannedPass::PlannedPass(PlannedModel model, std::shared_ptr<const StageProgram>
     require(program_->slots[c] <= most_bytes / chunks / std::max<Index>(1, slot_stride(c)),
             "the schedule keeps ", program_->slots[c], " micro-batches at a time, of ",
             show_bytes(slot_stride(c)),
-            " each: more than any memory; a smaller TrainingSpec::micro_batch_size or "
-            "TrainingSpec::global_batch_size");
+            " each: more than any memory; a smaller --micro-batch-size or --global-batch-size");
 }
 
 PlannedPass PlannedPass::without_chunks() const {
@@ -284,8 +283,7 @@ void check_inputs(const Graph& graph, Index micro_batch_size) {
     const ValueInfo& input = input_info(graph, i);
     require(input.spec.shape.dims() >= 1 && input.spec.shape[0] == micro_batch_size, "input '",
             input.name, "' has shape ", input.spec.shape,
-            ", but its dim 0 is the sample and has to be TrainingSpec::micro_batch_size ",
-            micro_batch_size);
+            ", but its dim 0 is the sample and has to be --micro-batch-size ", micro_batch_size);
   }
   for (const int input : graph.inputs())
     require(used[at(input)], "input '", graph.values()[at(input)].name,
@@ -298,8 +296,8 @@ void check_result(const Value& result, Index micro_batch_size) {
   const Spec& spec = result.spec();
   require(is_floating(spec.dtype), "Model::result is ", spec, ": it has to be floating-point");
   require(spec.shape.dims() >= 1 && spec.shape[0] == micro_batch_size, "Model::result is ", spec,
-          ", but its dim 0 is the sample and has to be TrainingSpec::micro_batch_size ",
-          micro_batch_size, ": reshape() it");
+          ", but its dim 0 is the sample and has to be --micro-batch-size ", micro_batch_size,
+          ": reshape() it");
   require(result.graph().tensor_size() == 1 || result.placement() == Placement::replicated ||
               result.placement() == Placement::partial_gradient,
           "Model::result is ", result.placement(),

@@ -40,12 +40,12 @@ void check_reduction_order(const PlanTarget& target) {
   const std::string first = order_of_ends(spec, shapes.front(), stage);
   for (const PipelineShape& shape : shapes) {
     const std::string order = order_of_ends(spec, shape, stage);
-    require(
-        order == first, "TrainingSpec::data_parallel_shares ", describe(spec.data_parallel_shares),
-        ": stage ", stage, " of the schedule ends its chunks in the order ", first, " with ",
-        shapes.front().micro_batches, " micro-batches and ", order, " with ", shape.micro_batches,
-        ", so that data ranks would sum gradients in different orders; use equal shares, or "
-        "another schedule");
+    require(order == first, "--data-parallel-shares ", describe(spec.data_parallel_shares),
+            ": stage ", stage, " of the schedule ends its chunks in the order ", first, " with ",
+            shapes.front().micro_batches, " micro-batches and ", order, " with ",
+            shape.micro_batches,
+            ", so that data ranks would sum gradients in different orders; use equal shares, or "
+            "another schedule");
   }
 }
 

@@ -97,7 +97,7 @@ TEST(DataPath, IsOnePrefixOrPairs) {
   for (const std::vector<std::string>& bad : std::vector<std::vector<std::string>>{
            {}, {"1", "a", "2"}, {"a", "b"}, {"0", "a"}, {"-1", "a"}})
     EXPECT_EQ(message_of(folder, [&] { parse_data_path(bad); }),
-              "parse_data_path takes one PREFIX, or pairs WEIGHT PREFIX WEIGHT PREFIX ... with "
+              "--data-path takes one PREFIX, or pairs WEIGHT PREFIX WEIGHT PREFIX ... with "
               "weights > 0");
 }
 
@@ -115,7 +115,7 @@ TEST(TokenParts, AreOpenedFromSeveralFilesAndMissingOnesSayWhy) {
   ASSERT_TRUE(parts[0].source);
   ASSERT_TRUE(parts[1].source);
   EXPECT_FALSE(parts[2].source);
-  EXPECT_EQ(parts[2].absent, "Split::weights has 0 for 'test'");
+  EXPECT_EQ(parts[2].absent, "--split has 0 for 'test'");
   std::vector<std::int32_t> row(20);
   const Tensor out[] = {Tensor(row.data(), {20}, DType::i32), Tensor()};
   int from_b = 0;
@@ -129,7 +129,7 @@ TEST(TokenParts, AreOpenedFromSeveralFilesAndMissingOnesSayWhy) {
   EXPECT_EQ(
       message_of(folder, [&] { throw Error(tight[1].absent); }),
       "a: its part 'valid' has 10 tokens; a sample takes 21; use more data, a larger share in "
-      "Split::weights, or a shorter TokenOptions::sequence_length");
+      "--split, or a shorter --seq-length");
 }
 
 }  // namespace

@@ -198,7 +198,7 @@ TEST_F(PrepareText, SaysHowToReadXzFilesOfLargeDictionaries) {
   EXPECT_EQ(prepare({folder_.write("a", xz("text", 1 << 27))}).text_bytes, 4);
   EXPECT_EQ(message_of(folder_, [&] { prepare({folder_.write("a", xz("text", 1 << 28))}); }),
             "a: needs a dictionary over 128 MiB; give its text through a pipe: xz -dc FILE with "
-            "PrepareOptions::inputs -");
+            "--input -");
 }
 
 TEST_F(PrepareText, ZeroBytesBehindAMemberOfGzipArePadding) {
@@ -255,10 +255,10 @@ TEST_F(PrepareText, JoinsTheTextsOfSeveralKeysInTheirOrder) {
 TEST_F(PrepareText, RefusesKeysThatAreNoneOrThereTwice) {
   options_.json_keys = {"title", "text", "title"};
   EXPECT_EQ(message_of([&] { check(options_, encoder_); }),
-            "PrepareOptions::json_keys names title more than once");
+            "--json-keys names title more than once");
   options_.json_keys.clear();
   EXPECT_EQ(message_of([&] { check(options_, encoder_); }),
-            "PrepareOptions::json_keys is empty; expected a member's name");
+            "--json-keys is empty; expected a member's name");
 }
 
 TEST_F(PrepareText, AddsWhatIsAskedForAndLeavesDocumentsWithoutTextOut) {
@@ -286,7 +286,7 @@ TEST_F(PrepareText, NamesTheLineAndTheMember) {
   };
   EXPECT_EQ(line("{\"txt\": 1}"),
             "a.jsonl: line 3: there is no member 'text'; its members are 'txt'; "
-            "PrepareOptions::json_keys names those with the text");
+            "--json-keys names those with the text");
   for (const char* member : {"messages", "conversations"})
     EXPECT_THAT(line(str("{\"", member, "\": []}")),
                 testing::EndsWith("'; chats are not supported yet: write them as text "
@@ -315,21 +315,18 @@ TEST_F(PrepareText, NamesInputsThatCannotBeUsedAndWritesNothing) {
   const std::string good = folder_.write("good", "text");
   EXPECT_EQ(refusal({}), "no input files");
   EXPECT_EQ(refusal({good, folder_ / "none"}),
-            "PrepareOptions::inputs: none: cannot be opened: No such file or directory");
-  EXPECT_EQ(refusal({good, folder_.write("empty", "")}),
-            "PrepareOptions::inputs: empty: is empty; leave it out");
+            "--input: none: cannot be opened: No such file or directory");
+  EXPECT_EQ(refusal({good, folder_.write("empty", "")}), "--input: empty: is empty; leave it out");
   std::filesystem::create_directory(folder_ / "sub");
-  EXPECT_EQ(refusal({good, folder_ / "sub"}),
-            "PrepareOptions::inputs: sub: is neither a file nor a pipe");
-  EXPECT_EQ(refusal({"-", good, "-"}),
-            "PrepareOptions::inputs names standard input, -, more than once");
+  EXPECT_EQ(refusal({good, folder_ / "sub"}), "--input: sub: is neither a file nor a pipe");
+  EXPECT_EQ(refusal({"-", good, "-"}), "--input names standard input, -, more than once");
   options_.prefix = folder_ / "missing/out";
   options_.inputs = {good};
   EXPECT_EQ(message_of(folder_, [&] { check(options_, encoder_); }),
-            "PrepareOptions::prefix missing/out: missing/out.idx: there is no directory missing");
+            "--output missing/out: missing/out.idx: there is no directory missing");
   options_.prefix = folder_ / "out.bin";
   EXPECT_EQ(message_of(folder_, [&] { check(options_, encoder_); }),
-            "PrepareOptions::prefix out.bin: give the names without .bin, which is added");
+            "--output out.bin: give the names without .bin, which is added");
 }
 
 /// RFC 8878: a frame that declares a window of 256 MiB.
@@ -337,17 +334,17 @@ TEST_F(PrepareText, SaysHowToReadZstdFilesOfLargeWindows) {
   const std::string frame = "\x28\xb5\x2f\xfd" + std::string(1, '\0') + "\x90\x01";
   EXPECT_EQ(refusal({folder_.write("a.zst", frame + std::string("\0\0", 2))}),
             "a.zst: needs a window over 128 MiB; give its text through a pipe: zstd -dc -M2048MB "
-            "FILE with PrepareOptions::inputs -");
+            "FILE with --input -");
 }
 
 TEST_F(PrepareText, RefusesToAddTokensThatATokenizerLacks) {
   options_.append_eod = true;
   EXPECT_THAT(message_of([&] { check(options_, *byte_encoder()); }),
-              testing::StartsWith("PrepareOptions::append_eod: "));
+              testing::StartsWith("--append-eod: "));
   options_.append_eod = false;
   options_.prepend_bos = true;
   EXPECT_THAT(message_of([&] { check(options_, *byte_encoder()); }),
-              testing::StartsWith("PrepareOptions::prepend_bos: "));
+              testing::StartsWith("--prepend-bos: "));
 }
 
 TEST_F(PrepareText, ReplacesAnEarlierResultButNoOtherFile) {
@@ -356,9 +353,8 @@ TEST_F(PrepareText, ReplacesAnEarlierResultButNoOtherFile) {
   EXPECT_EQ(TokenFile(folder_ / "out").tokens(), 5);
   const std::string mine = "{\"text\": \"mine\"}\n";
   folder_.write("out.json", mine);
-  EXPECT_THAT(
-      message_of(folder_, [&] { prepare({folder_ / "out.json"}); }),
-      testing::StartsWith("PrepareOptions::prefix out: out.json: exists, and is not the sidecar"));
+  EXPECT_THAT(message_of(folder_, [&] { prepare({folder_ / "out.json"}); }),
+              testing::StartsWith("--output out: out.json: exists, and is not the sidecar"));
   EXPECT_EQ(folder_.read("out.json"), mine);
   EXPECT_EQ(TokenFile(folder_ / "out").tokens(), 5);
 }
@@ -370,7 +366,7 @@ TEST_F(PrepareText, RefusesWhatIsNoTextUnlessItIsAskedFor) {
       refusal({zip}),
       testing::AllOf(testing::StartsWith(
                          "a.txt: is a zip archive; give its text through a pipe: unzip -p a.txt"),
-                     testing::HasSubstr("PrepareOptions::format text")));
+                     testing::HasSubstr("--format text")));
   const std::string packed = folder_.write("b.gz", gzip("\xfd\x37zXZ\0\0\4"s));
   EXPECT_THAT(refusal({packed}), testing::StartsWith("b.gz: is xz data"));
   EXPECT_THAT(refusal({folder_.write("b.xz", xz("PAR1\x15\0"s))}),
@@ -393,7 +389,7 @@ TEST_F(PrepareText, ReplacesNoTokensOfAnotherProgram) {
         std::pair("out.json.tmp", "exists, and has no index out.idx.tmp")}) {
     folder_.write(name, "of another program");
     EXPECT_THAT(message_of(folder_, [&] { prepare({text}); }),
-                testing::StartsWith(str("PrepareOptions::prefix out: ", name, ": ", reason)));
+                testing::StartsWith(str("--output out: ", name, ": ", reason)));
     EXPECT_EQ(folder_.read(name), "of another program");
     std::filesystem::remove(folder_ / name);
   }
@@ -513,7 +509,7 @@ TEST_F(PrepareText, TextComesBackByDocumentAndByToken) {
   EXPECT_THAT(message_of([&] { decode_tokens(file, 3, 14, encoder_); }),
               testing::HasSubstr("tokens 3 to 14 of 13"));
   EXPECT_EQ(message_of(folder_, [&] { decode_document(file, 1, *byte_encoder()); }),
-            "out.json: has tokens of tokenizer 00000000000000ab, and TextEncoder::hash is bytes; "
+            "out.json: has tokens of tokenizer 00000000000000ab, and --tokenizer is bytes; "
             "give the one that made them");
 }
 

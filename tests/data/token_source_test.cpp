@@ -209,7 +209,7 @@ TEST(Split, IsParsedAndMistakesShowAnExample) {
   for (const char* bad : {"", "a", "1,2,3,4", "1,,2", "1,2,", "0,0,0", "-1,2", "1;2", "nan",
                           "inf,1", "1e308,1e308,1e308", " 1"})
     EXPECT_EQ(message_of(folder, [&] { parse_split(bad); }),
-              str("parse_split ", bad,
+              str("--split ", bad,
                   ": wanted are one to three numbers >= 0 whose sum is finite and not 0, as in "
                   "969,30,1"));
 }

@@ -254,13 +254,13 @@ TEST(Executor, CheckFiniteNamesTheOpThatDoesNotWriteWhatItHasTo) {
       {Way::right, ""},
       {Way::half_an_output,
        "'careless': output 0 is not finite in micro-batch 5 of step 7 (what an "
-       "op leaves unwritten is NaN under PlanOptions::guard)"},
+       "op leaves unwritten is NaN under --check-finite)"},
       {Way::beyond_the_output,
        "'careless' writes beyond the end of output 0 in forward of "
        "micro-batch 5 of step 7"},
       {Way::no_gradient,
        "'careless': the gradient of input 0 is not finite in micro-batch 5 of "
-       "step 7 (what an op leaves unwritten is NaN under PlanOptions::guard)"},
+       "step 7 (what an op leaves unwritten is NaN under --check-finite)"},
       {Way::beyond_the_gradient,
        "'careless' writes beyond the end of the gradient of input 0 in "
        "backward of micro-batch 5 of step 7"}};

@@ -187,7 +187,7 @@ TEST(Trace, RefusesMistakesWithAMessageThatNamesThem) {
          Graph g(0, 4);
          g.parameter("w", {6, 2}, shard(0), zeros());
        },
-       {"'w' (6, 2)", "dim 0 (6)", "does not divide by tensor_size 4"}},
+       {"'w' (6, 2)", "dim 0 (6)", "does not divide by --tensor-model-parallel-size 4"}},
       {"no such dim",
        [&](Graph& g) {
          g.parameter("w", {6, 2}, shard(2), zeros());

@@ -123,7 +123,7 @@ Index longest(const std::string& text) {
   const Index tokens = config.limits.front().tokens;
   EXPECT_THAT(length_problems(config, tokens), IsEmpty());
   EXPECT_THAT(length_problems(config, tokens + 1),
-              ElementsAre(AllOf(HasSubstr(str("TransformerConfig::seq_length ", tokens + 1)),
+              ElementsAre(AllOf(HasSubstr(str("--seq-length ", tokens + 1)),
                                 HasSubstr(str("at most ", tokens)))));
   EXPECT_LE(config.model.seq_length, tokens);
   return tokens;

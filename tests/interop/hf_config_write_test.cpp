@@ -68,7 +68,7 @@ TEST(HfConfigOf, AFileThatAModelCameFromKeepsItsKeys) {
   EXPECT_EQ(read_config(to_text(json)).model.identity(), model.identity());
   model.norm_epsilon = 1e-3f;
   EXPECT_THAT(message_of([&] { hf_config_of(model, {.base = &from.json}); }),
-              HasSubstr("TransformerConfig::norm_epsilon"));
+              HasSubstr("--norm-epsilon"));
 }
 
 TEST(HfConfigOf, AFileWithoutAnArchitectureGetsThatOfItsType) {
@@ -96,7 +96,7 @@ TEST(HfConfigOf, ALongerRunRaisesTheLengthAndChangesNothingElse) {
   TransformerConfig model = from.model;
   model.seq_length = 8192;
   EXPECT_THAT(message_of([&] { hf_config_of(model, {.base = &from.json}); }),
-              HasSubstr("seq_length 8192 is too long: sliding_window 4096"));
+              HasSubstr("--seq-length 8192 is too long: sliding_window 4096"));
 }
 
 TEST(HfConfigOf, ADynamicScalingIsWrittenForBothGenerations) {

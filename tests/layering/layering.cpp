@@ -92,13 +92,12 @@ const std::vector<Package> packages = {
     {"zstd", {"zstd.h"}, "runtime/data/prepare/", 1},
 };
 
-// Modules whose messages name fields and functions; those above them translate to options, by this
-// file.
-const std::set<std::string> without_options = {"core",  "kernels", "observe",  "comm",  "data",
-                                               "graph", "nn",      "pipeline", "optim", "models"};
-const char* const field_names = "runtime/options/field_names.cpp";
 // What declares options of all programs, and may list them to check them.
 const char* const home_of_options = "runtime/options/";
+// Modules below options: their messages name options that modules above declare.
+const std::set<std::string> below_options = {"core",  "kernels", "observe",  "comm",
+                                             "data",  "graph",   "nn",       "pipeline",
+                                             "optim", "models",  "rank_plan"};
 constexpr int few_options = 3;
 
 struct Include {
@@ -161,9 +160,10 @@ std::string module_of(const std::string& path) {
 
 class Checker {
  public:
-  explicit Checker(const fs::path& root) : root_(root) {
-    read_field_names();
-    read_declared_options();
+  explicit Checker(const fs::path& root)
+      : root_(root),
+        declared_options_(read_declared_options(home_of_options)),
+        command_options_(read_declared_options("launch/")) {
     for (const char* folder : {"include", "runtime", "kernels", "examples", "launch", "tests"}) {
       if (!fs::exists(root / folder)) continue;
       const fs::recursive_directory_iterator entries(root / folder);
@@ -222,7 +222,7 @@ class Checker {
         example || starts_with(file.path, "launch/") ? "" : module_of(file.path);
     if (!module.empty() && !may_import.contains(module))
       say(file.path, 1, fmt::format("no module is called {}", module));
-    if (without_options.contains(module)) check_messages(file, module);
+    if (below_options.contains(module)) check_messages(file, module);
     std::set<std::string> used;
     for (const Include& include : file.includes) {
       if (example) check_example(file, include);
@@ -268,19 +268,12 @@ class Checker {
           "starts a program: a Child (runtime/core/process/child.h) has its output, limit and end");
   }
 
-  /// Who links the library sets fields and sees no command line.
   void check_messages(const File& file, const std::string& module) {
-    for (const Literal& literal : literals_of(file.text)) {
-      if (const std::string option = option_in(literal.text); !option.empty())
-        say(file.path, literal.line,
-            fmt::format("{} names the option {}: name the field that it sets ({})", module, option,
-                        field_names));
-      for (const std::string& member : members_in(literal.text))
-        if (translated_structs_.contains(member.substr(0, member.find(':'))) &&
-            !translated_.contains(member))
+    for (const Literal& literal : literals_of(file.text))
+      for (const std::string& option : options_in(literal.text))
+        if (!declared_options_.contains(option) && !command_options_.contains(option))
           say(file.path, literal.line,
-              fmt::format("{} names {}, which {} does not know", module, member, field_names));
-    }
+              fmt::format("{} names the option {}, which no program declares", module, option));
   }
 
   /// What is known of an option is an attribute of its declaration.
@@ -296,20 +289,13 @@ class Checker {
                         list.names.front()));
   }
 
-  void read_declared_options() {
-    if (!fs::exists(root_ / home_of_options)) return;
-    for (const auto& entry : fs::recursive_directory_iterator(root_ / home_of_options))
+  std::set<std::string> read_declared_options(const std::string& folder) const {
+    std::set<std::string> all;
+    if (!fs::exists(root_ / folder)) return all;
+    for (const auto& entry : fs::recursive_directory_iterator(root_ / folder))
       if (entry.path().extension() == ".cpp")
-        declared_options_.merge(options_declared_in(read(root_, entry.path()).text));
-  }
-
-  void read_field_names() {
-    if (!fs::exists(root_ / field_names)) return;
-    for (const Literal& literal : literals_of(read(root_, root_ / field_names).text))
-      for (const std::string& member : members_in(literal.text)) {
-        translated_.insert(member);
-        translated_structs_.insert(member.substr(0, member.find(':')));
-      }
+        all.merge(options_declared_in(read(root_, entry.path()).text));
+    return all;
   }
 
   /// What users do not call is not installed: every header of include/ is one that trireme.h
@@ -398,7 +384,7 @@ class Checker {
   }
 
   const fs::path root_;
-  std::set<std::string> translated_, translated_structs_, declared_options_;
+  std::set<std::string> declared_options_, command_options_;
   std::vector<std::string> found_;
   std::map<std::string, std::vector<std::string>> users_;        // package -> files
   std::map<std::string, std::vector<Include>> public_includes_;  // of each public header

@@ -98,17 +98,11 @@ Skeleton skeleton_of(const std::string& text,
   return all;
 }
 
-std::string option_in(const std::string& text) {
+std::vector<std::string> options_in(const std::string& text) {
   static const std::regex option("(^|[^A-Za-z0-9-])(--[a-z][a-z0-9-]*)");
-  std::smatch found;
-  return std::regex_search(text, found, option) ? found[2].str() : "";
-}
-
-std::vector<std::string> members_in(const std::string& text) {
-  static const std::regex member("[A-Z][A-Za-z0-9]*::[a-z][a-z0-9_]*");
   std::vector<std::string> all;
-  for (std::sregex_iterator i(text.begin(), text.end(), member), end; i != end; ++i)
-    all.push_back(i->str());
+  for (std::sregex_iterator i(text.begin(), text.end(), option), end; i != end; ++i)
+    all.push_back((*i)[2]);
   return all;
 }
 

@@ -28,10 +28,7 @@ struct Skeleton {
 Skeleton skeleton_of(const std::string& text,
                      const std::function<bool(const std::string& literal)>& keeps);
 
-/// "--hidden-size" of "use --hidden-size 8"; "" where the text names no option.
-std::string option_in(const std::string& text);
-
-/// Names of members in a text, "TransformerConfig::hidden_size".
-std::vector<std::string> members_in(const std::string& text);
+/// Options that a text names: "--hidden-size" and "--tp" in "use --hidden-size 8 or --tp".
+std::vector<std::string> options_in(const std::string& text);
 
 }  // namespace trireme::layering

@@ -51,8 +51,8 @@ TEST(TransformerConfig, EveryPresetCanBeBuiltOnOneAndManyRanks) {
     EXPECT_THAT(problems_of(preset(name), ranks, 1), IsEmpty()) << name;
   }
   EXPECT_THAT(problems_of(preset("gpt2-1558m"), 4, 1),
-              ElementsAre(AllOf(HasSubstr("TransformerConfig::num_attention_heads 25"),
-                                HasSubstr("24 or 28"), HasSubstr("1, 5 or 25"))));
+              ElementsAre(AllOf(HasSubstr("--num-attention-heads 25"), HasSubstr("24 or 28"),
+                                HasSubstr("1, 5 or 25"))));
 }
 
 TEST(TransformerConfig, UnknownPresetsAreListed) {
@@ -72,10 +72,9 @@ TEST(TransformerConfig, TheHeadIsCutIntoOneToAsManyPiecesAsThereAreRows) {
   }
   for (const Index chunks : {-1, 0, 257}) {
     c.lm_head_chunks = chunks;
-    EXPECT_THAT(
-        problems_of(c, 1, 2),
-        ElementsAre(AllOf(HasSubstr(str("TransformerConfig::lm_head_chunks ", chunks)),
-                          HasSubstr("256 token rows"), HasSubstr("at least 1 and at most 256"))));
+    EXPECT_THAT(problems_of(c, 1, 2), ElementsAre(AllOf(HasSubstr(str("--lm-head-chunks ", chunks)),
+                                                        HasSubstr("256 token rows"),
+                                                        HasSubstr("at least 1 and at most 256"))));
   }
 }
 
@@ -87,16 +86,14 @@ TEST(TransformerConfig, AllProblemsAreReportedTogether) {
   c.max_position_embeddings = 64;  // sequence 128
   c.hidden_dropout = 1.5f;
   c.sequence_parallel = SequenceParallel::on;
-  EXPECT_THAT(
-      problems_of(c, 3, 1),
-      ElementsAre(
-          AllOf(HasSubstr("TransformerConfig::hidden_size 130"), HasSubstr("128 or 132")),
-          AllOf(HasSubstr("TransformerConfig::num_query_groups 3"), HasSubstr("1, 2 or 4")),
-          AllOf(HasSubstr("TransformerConfig::seq_length 128"), HasSubstr("at most 64")),
-          AllOf(HasSubstr("TransformerConfig::num_attention_heads 4"), HasSubstr("3 or 6")),
-          AllOf(HasSubstr("TransformerConfig::ffn_hidden_size 511"), HasSubstr("510 or 513")),
-          AllOf(HasSubstr("TransformerConfig::sequence_parallel"), HasSubstr("126 or 129")),
-          HasSubstr("TransformerConfig::hidden_dropout 1.5")));
+  EXPECT_THAT(problems_of(c, 3, 1),
+              ElementsAre(AllOf(HasSubstr("--hidden-size 130"), HasSubstr("128 or 132")),
+                          AllOf(HasSubstr("--num-query-groups 3"), HasSubstr("1, 2 or 4")),
+                          AllOf(HasSubstr("--seq-length 128"), HasSubstr("at most 64")),
+                          AllOf(HasSubstr("--num-attention-heads 4"), HasSubstr("3 or 6")),
+                          AllOf(HasSubstr("--ffn-hidden-size 511"), HasSubstr("510 or 513")),
+                          AllOf(HasSubstr("--sequence-parallel"), HasSubstr("126 or 129")),
+                          HasSubstr("--hidden-dropout 1.5")));
 }
 
 TEST(TransformerConfig, IdentityIsWhatChangesTheFunctionAndNotHowItIsExecuted) {
@@ -128,34 +125,31 @@ TEST(TransformerConfig, IdentityHasWhatTheKindOfScalingReads) {
   TransformerConfig c = preset("llama-3.1-8b");
   const auto facts = [&] {  // those after the base
     const auto all = c.identity();
-    const auto base = std::find_if(all.begin(), all.end(), [](const auto& fact) {
-      return fact.first == "TransformerConfig::rotary_base";
-    });
+    const auto base = std::find_if(all.begin(), all.end(),
+                                   [](const auto& fact) { return fact.first == "--rotary-base"; });
     return std::vector(std::next(base), all.end());
   };
-  EXPECT_THAT(facts(),
-              ElementsAre(Pair("RotaryScaling::kind", "llama3"), Pair("RotaryScaling::factor", "8"),
-                          Pair("RotaryScaling::original_positions", "8192"),
-                          Pair("RotaryScaling::low_frequency_factor", "1"),
-                          Pair("RotaryScaling::high_frequency_factor", "4")));
-  c.rotary_scaling.kind = RotaryScalingKind::linear;
-  EXPECT_THAT(facts(), ElementsAre(Pair("RotaryScaling::kind", "linear"),
-                                   Pair("RotaryScaling::factor", "8")));
-  c.rotary_scaling = {.kind = RotaryScalingKind::yarn, .factor = 4};
   EXPECT_THAT(
       facts(),
-      ElementsAre(Pair("RotaryScaling::kind", "yarn"), Pair("RotaryScaling::factor", "4"),
-                  Pair("RotaryScaling::original_positions", "8192"),
-                  Pair("RotaryScaling::beta_fast", "32"), Pair("RotaryScaling::beta_slow", "1"),
-                  Pair("RotaryScaling::attention_factor", "1.1386294")));
+      ElementsAre(Pair("--rope-type", "llama3"), Pair("--rope-scaling-factor", "8"),
+                  Pair("--rope-original-positions", "8192"), Pair("--rope-low-freq-factor", "1"),
+                  Pair("--rope-high-freq-factor", "4")));
+  c.rotary_scaling.kind = RotaryScalingKind::linear;
+  EXPECT_THAT(facts(),
+              ElementsAre(Pair("--rope-type", "linear"), Pair("--rope-scaling-factor", "8")));
+  c.rotary_scaling = {.kind = RotaryScalingKind::yarn, .factor = 4};
+  EXPECT_THAT(facts(), ElementsAre(Pair("--rope-type", "yarn"), Pair("--rope-scaling-factor", "4"),
+                                   Pair("--rope-original-positions", "8192"),
+                                   Pair("--yarn-beta-fast", "32"), Pair("--yarn-beta-slow", "1"),
+                                   Pair("--yarn-attention-factor", "1.1386294")));
   c.rotary_scaling.truncate = false;
-  EXPECT_THAT(facts(), testing::Contains(Pair("RotaryScaling::truncate", "false")));
+  EXPECT_THAT(facts(), testing::Contains(Pair("--yarn-no-truncate", "true")));
   c.rotary_scaling = {};
   EXPECT_THAT(facts(), IsEmpty());
   c.add_qkv_bias = true;
-  EXPECT_THAT(facts(), ElementsAre(Pair("TransformerConfig::add_qkv_bias", "true")));
+  EXPECT_THAT(facts(), ElementsAre(Pair("--add-qkv-bias", "true")));
   c.add_attention_bias = true;  // that of queries, keys and values is among them
-  EXPECT_THAT(facts(), ElementsAre(Pair("TransformerConfig::add_attention_bias", "true")));
+  EXPECT_THAT(facts(), ElementsAre(Pair("--add-attention-bias", "true")));
 }
 
 TEST(TransformerConfig, IsDescribedWithWhatItHas) {
@@ -169,20 +163,19 @@ TEST(TransformerConfig, IsDescribedWithWhatItHas) {
 TEST(TransformerConfig, AHeadNeedNotBeThatShareOfTheWidth) {
   TransformerConfig c;
   c.hidden_size = 130;  // 4 heads
-  EXPECT_THAT(problems_of(c, 1, 1), ElementsAre(HasSubstr("TransformerConfig::kv_channels")));
+  EXPECT_THAT(problems_of(c, 1, 1), ElementsAre(HasSubstr("--kv-channels")));
   c.kv_channels = 33;
   EXPECT_THAT(problems_of(c, 1, 1), IsEmpty());
   EXPECT_EQ(c.attention_width(), 132);
   c.position = PositionKind::rotary;
   EXPECT_THAT(problems_of(c, 1, 1),
-              ElementsAre(AllOf(HasSubstr("TransformerConfig::kv_channels 33 is odd"),
-                                HasSubstr("32 or 34"))));
+              ElementsAre(AllOf(HasSubstr("--kv-channels 33 is odd"), HasSubstr("32 or 34"))));
   c.kv_channels = Index{1} << 20;
   c.num_attention_heads = 32;
   EXPECT_THAT(problems_of(c, 1, 1), ElementsAre(HasSubstr("channels; at most 16777216")));
   c.kv_channels = -1;
   EXPECT_THAT(problems_of(c, 1, 1),
-              ElementsAre("TransformerConfig::kv_channels -1: at least 1, or 0 for the default"));
+              ElementsAre("--kv-channels -1: at least 1, or 0 for the default"));
 }
 
 TEST(TransformerConfig, NumbersOfTheScalingAreChecked) {
@@ -191,18 +184,17 @@ TEST(TransformerConfig, NumbersOfTheScalingAreChecked) {
                       .factor = 0.5f,
                       .original_positions = 0,
                       .low_frequency_factor = 4};
-  EXPECT_THAT(
-      problems_of(c, 1, 1),
-      ElementsAre("RotaryScaling::factor 0.5: at least 1",
-                  "RotaryScaling::original_positions 0: from 1 to 2147483648",
-                  "RotaryScaling::low_frequency_factor 4 and RotaryScaling::high_frequency_factor "
-                  "4: above 0, the second above the first"));
+  EXPECT_THAT(problems_of(c, 1, 1),
+              ElementsAre("--rope-scaling-factor 0.5: at least 1",
+                          "--rope-original-positions 0: from 1 to 2147483648",
+                          "--rope-low-freq-factor 4 and --rope-high-freq-factor "
+                          "4: above 0, the second above the first"));
   c.rotary_scaling = {.kind = RotaryScalingKind::yarn, .beta_fast = 1, .attention_factor = -1};
   c.rotary_base = 1;
-  EXPECT_THAT(problems_of(c, 1, 1),
-              ElementsAre(HasSubstr("RotaryScaling::beta_fast 1 and RotaryScaling::beta_slow 1"),
-                          HasSubstr("RotaryScaling::attention_factor -1"),
-                          HasSubstr("TransformerConfig::rotary_base 1: above 1")));
+  EXPECT_THAT(
+      problems_of(c, 1, 1),
+      ElementsAre(HasSubstr("--yarn-beta-fast 1 and --yarn-beta-slow 1"),
+                  HasSubstr("--yarn-attention-factor -1"), HasSubstr("--rotary-base 1: above 1")));
   c.rotary_scaling.kind = RotaryScalingKind::none;
   EXPECT_THAT(problems_of(c, 1, 1), IsEmpty());
 }
@@ -212,27 +204,26 @@ TEST(TransformerConfig, NumbersAreFinite) {
   c.norm_epsilon = c.rotary_base = std::numeric_limits<float>::infinity();
   c.rotary_scaling.factor = std::numeric_limits<float>::quiet_NaN();
   EXPECT_THAT(problems_of(c, 1, 1),
-              ElementsAre("TransformerConfig::norm_epsilon inf: a finite number is needed",
-                          "TransformerConfig::rotary_base inf: a finite number is needed",
-                          "RotaryScaling::factor nan: a finite number is needed"));
+              ElementsAre("--norm-epsilon inf: a finite number is needed",
+                          "--rotary-base inf: a finite number is needed",
+                          "--rope-scaling-factor nan: a finite number is needed"));
 }
 
 TEST(TransformerConfig, IdentityHasTheValuesOfTheFields) {
   TransformerConfig c;
   c.add_bias_linear = false;
   c.tie_embeddings = true;
-  EXPECT_THAT(c.identity(),
-              testing::IsSupersetOf({testing::Pair("TransformerConfig::add_bias_linear", "false"),
-                                     testing::Pair("TransformerConfig::tie_embeddings", "true")}));
+  EXPECT_THAT(c.identity(), testing::IsSupersetOf(
+                                {testing::Pair("--disable-bias-linear", "true"),
+                                 testing::Pair("--untie-embeddings-and-output-weights", "false")}));
 }
 
 TEST(TransformerConfig, SizesBelowOneAreReportedAlone) {
   TransformerConfig c;
   c.num_layers = 0;
   c.num_attention_heads = -1;
-  EXPECT_THAT(problems_of(c, 1, 1),
-              ElementsAre(HasSubstr("TransformerConfig::num_layers 0: at least 1"),
-                          HasSubstr("TransformerConfig::num_attention_heads -1")));
+  EXPECT_THAT(problems_of(c, 1, 1), ElementsAre(HasSubstr("--num-layers 0: at least 1"),
+                                                HasSubstr("--num-attention-heads -1")));
 }
 
 TEST(TransformerConfig, SizesAboveTheLimitsAreReportedAlone) {
@@ -243,11 +234,10 @@ TEST(TransformerConfig, SizesAboveTheLimitsAreReportedAlone) {
   c.num_query_groups = Index{1} << 40;
   EXPECT_THAT(
       problems_of(c, 1, Index{1} << 40),
-      ElementsAre("TransformerConfig::num_layers 10001: at most 10000",
-                  "TransformerConfig::hidden_size 1048580: at most 1048576",
-                  "micro_batch_size 1099511627776: at most 1048576",
-                  "TransformerConfig::ffn_hidden_size 4611686018427387904: at most 16777216",
-                  "TransformerConfig::num_query_groups 1099511627776: at most 1048576"));
+      ElementsAre("--num-layers 10001: at most 10000", "--hidden-size 1048580: at most 1048576",
+                  "--micro-batch-size 1099511627776: at most 1048576",
+                  "--ffn-hidden-size 4611686018427387904: at most 16777216",
+                  "--num-query-groups 1099511627776: at most 1048576"));
 }
 
 TEST(TransformerConfig, AllSizesAtTheirLimitsAreCountedWithoutOverflow) {

@@ -322,10 +322,8 @@ TEST(Transformer, BadConfigurationsAreRejectedWithEveryProblem) {
     build_transformer_loss(g, c, batch);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("TransformerConfig::hidden_size 49"),
-              std::string::npos);
-    EXPECT_NE(std::string(error.what()).find("TransformerConfig::num_attention_heads 4"),
-              std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("--hidden-size 49"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("--num-attention-heads 4"), std::string::npos);
   }
 }
 

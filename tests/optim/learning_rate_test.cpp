@@ -121,14 +121,14 @@ void expect_message(const LearningRateOptions& options, const std::string& part)
 }
 
 TEST(LearningRate, RejectsWhatMakesNoSenseAndNamesIt) {
-  expect_message({Decay::cosine, -1, 0, 0, 10}, "LearningRateOptions::lr is -1");
-  expect_message({Decay::cosine, 0.1, 0.2, 0, 10}, "LearningRateOptions::min_lr is 0.2");
-  expect_message({Decay::cosine, 0.1, -0.2, 0, 10}, "LearningRateOptions::min_lr is -0.2");
-  expect_message({Decay::cosine, 0.1, 0, -3, 10}, "LearningRateOptions::warmup_iters is -3");
-  expect_message({Decay::linear, 0.1, 0, 20, 10}, "LearningRateOptions::decay_iters is 10");
-  expect_message({Decay::linear, 0.1, 0, 0, 0}, "LearningRateOptions::decay_iters is 0");
-  expect_message({Decay::wsd, 0.1, 0, 5, 20, 0}, "LearningRateOptions::wsd_decay_iters is 0");
-  expect_message({Decay::wsd, 0.1, 0, 5, 20, 16}, "LearningRateOptions::wsd_decay_iters is 16");
+  expect_message({Decay::cosine, -1, 0, 0, 10}, "--lr is -1");
+  expect_message({Decay::cosine, 0.1, 0.2, 0, 10}, "--min-lr is 0.2");
+  expect_message({Decay::cosine, 0.1, -0.2, 0, 10}, "--min-lr is -0.2");
+  expect_message({Decay::cosine, 0.1, 0, -3, 10}, "--lr-warmup-iters is -3");
+  expect_message({Decay::linear, 0.1, 0, 20, 10}, "--lr-decay-iters is 10");
+  expect_message({Decay::linear, 0.1, 0, 0, 0}, "--lr-decay-iters is 0");
+  expect_message({Decay::wsd, 0.1, 0, 5, 20, 0}, "--lr-wsd-decay-iters is 0");
+  expect_message({Decay::wsd, 0.1, 0, 5, 20, 16}, "--lr-wsd-decay-iters is 16");
 }
 
 }  // namespace

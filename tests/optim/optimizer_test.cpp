@@ -232,13 +232,13 @@ TEST(Optimizer, RejectsOptionsOutOfRangeAndNamesThem) {
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
     }
   };
-  expect_message({.beta1 = 1}, "OptimizerOptions::beta1 is 1");
-  expect_message({.beta2 = -0.5}, "OptimizerOptions::beta2 is -0.5");
-  expect_message({.epsilon = 0}, "OptimizerOptions::epsilon is 0");
-  expect_message({.epsilon = 1e-46}, "OptimizerOptions::epsilon is 1e-46");
-  expect_message({.kind = Kind::sgd, .momentum = 2}, "OptimizerOptions::momentum is 2");
-  expect_message({.weight_decay = -1}, "OptimizerOptions::weight_decay is -1");
-  expect_message({.clip_norm = -1}, "OptimizerOptions::clip_norm is -1");
+  expect_message({.beta1 = 1}, "--adam-beta1 is 1");
+  expect_message({.beta2 = -0.5}, "--adam-beta2 is -0.5");
+  expect_message({.epsilon = 0}, "--adam-eps is 0");
+  expect_message({.epsilon = 1e-46}, "--adam-eps is 1e-46");
+  expect_message({.kind = Kind::sgd, .momentum = 2}, "--momentum is 2");
+  expect_message({.weight_decay = -1}, "--weight-decay is -1");
+  expect_message({.clip_norm = -1}, "--clip-grad is -1");
 }
 
 }  // namespace

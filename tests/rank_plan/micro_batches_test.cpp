@@ -39,15 +39,15 @@ TEST(MicroBatches, OfSharesThatDoNotFitAreRefused) {
     return message_of([&] { micro_batches_of(all, shares, 2, 0); });
   };
   EXPECT_EQ(refusal(6, {3, 2, 1}),
-            "TrainingSpec::data_parallel_shares 3,2,1 are 3 shares for 2 data ranks; give one "
+            "--data-parallel-shares 3,2,1 are 3 shares for 2 data ranks; give one "
             "share for each data rank");
   EXPECT_EQ(refusal(6, {3, 0}),
-            "TrainingSpec::data_parallel_shares 3,0: each share has to be a whole number >= 1, not "
+            "--data-parallel-shares 3,0: each share has to be a whole number >= 1, not "
             "0");
   EXPECT_EQ(refusal(6, {3, 1}),
             "6 micro-batches of a step do not divide by the 4 shares of "
-            "TrainingSpec::data_parallel_shares 3,1: TrainingSpec::global_batch_size has to be a "
-            "multiple of 4 x TrainingSpec::micro_batch_size");
+            "--data-parallel-shares 3,1: --global-batch-size has to be a "
+            "multiple of 4 x --micro-batch-size");
 }
 
 Model two_blocks() {
@@ -104,7 +104,7 @@ TEST(MicroBatches, OfUnequalNumbersNeedOneOrderOfSums) {
   const auto refusal = [&] {
     return message_of([&] { PlannedTraining(two_blocks(), spec, 0, cpu_traits()); });
   };
-  EXPECT_THAT(refusal(), AllOf(HasSubstr("TrainingSpec::data_parallel_shares 3,1: stage 0"),
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("--data-parallel-shares 3,1: stage 0"),
                                HasSubstr("in the order b a with 6 micro-batches and a b with 2"),
                                HasSubstr("use equal shares")));
   spec.data_parallel_shares = {1, 1};

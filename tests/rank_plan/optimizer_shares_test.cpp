@@ -38,17 +38,17 @@ TEST(OptimizerSharesOfASpec, ThatDoNotFitAreRefused) {
     return message_of([&] { planned(spec, 0); });
   };
   EXPECT_EQ(refusal(with_shares(2, {3, 2, 1})),
-            "TrainingSpec::optimizer_shares 3,2,1 are 3 shares for 2 data ranks; give one share "
+            "--optimizer-shares 3,2,1 are 3 shares for 2 data ranks; give one share "
             "for each data rank");
   EXPECT_EQ(refusal(with_shares(2, {3, -1})),
-            "TrainingSpec::optimizer_shares 3,-1: each share has to be a whole number from 0 to "
+            "--optimizer-shares 3,-1: each share has to be a whole number from 0 to "
             "1048576, not -1");
   EXPECT_EQ(refusal(with_shares(2, {0, 0})),
-            "TrainingSpec::optimizer_shares 0,0: one of them has to be more than 0");
+            "--optimizer-shares 0,0: one of them has to be more than 0");
   TrainingSpec replicated = with_shares(2, {3, 1});
   replicated.update = Update::replicated;
   EXPECT_EQ(refusal(replicated),
-            "TrainingSpec::optimizer_shares 3,1 divide a sharded update, and this one is "
+            "--optimizer-shares 3,1 divide a sharded update, and this one is "
             "replicated");
   EXPECT_EQ(refusal(with_shares(2, {3, 0})), "");
 }

@@ -97,14 +97,14 @@ std::string refusal(const std::vector<std::string>& names) {
 
 TEST(Frozen, ANameOfNoPartIsRefusedWithThePartsThereAre) {
   EXPECT_EQ(refusal({"blok.3"}),
-            "TrainingSpec::groups blok.3: this model has no blok; its parts are embedding, "
+            "--freeze blok.3: this model has no blok; its parts are embedding, "
             "position, block.0-11, norm");
   EXPECT_EQ(refusal({"embedding", "block.3-12"}),
-            "TrainingSpec::groups block.3-12: this model has no block.12; its parts are embedding, "
+            "--freeze block.3-12: this model has no block.12; its parts are embedding, "
             "position, block.0-11, norm");
   EXPECT_THAT(refusal({"block.3.attn"}), HasSubstr("this model has no block.3.attn; its parts "
                                                    "there are block.3."));
-  EXPECT_EQ(refusal({"block.5-3"}), "TrainingSpec::groups block.5-3: 5-3 begins above its end");
+  EXPECT_EQ(refusal({"block.5-3"}), "--freeze block.5-3: 5-3 begins above its end");
   EXPECT_THAT(refusal({"head"}), HasSubstr("has no head"));  // tied: it is the embedding
   EXPECT_THAT(frozen({"head"}, 1, false), ElementsAre("head"));
   EXPECT_THAT(refusal({""}), HasSubstr("has no ;"));
@@ -112,13 +112,13 @@ TEST(Frozen, ANameOfNoPartIsRefusedWithThePartsThereAre) {
 
 TEST(Frozen, AllPartsAreRefused) {
   EXPECT_EQ(refusal({"embedding", "position", "block", "norm"}),
-            "TrainingSpec::groups embedding,position,block,norm: nothing is left to train; the "
+            "--freeze embedding,position,block,norm: nothing is left to train; the "
             "parts of this model are embedding, position, block.0-11, norm");
 }
 
 TEST(Frozen, TensorsThatLieSideBySideAreFrozenTogether) {
   EXPECT_EQ(refusal({"block.2.attention.query"}),
-            "TrainingSpec::groups block.2.attention.query: block.2.attention.query.weight lies in "
+            "--freeze block.2.attention.query: block.2.attention.query.weight lies in "
             "one piece of memory with block.2.attention.key.weight, which only a part that has "
             "both can freeze");
 }

@@ -103,7 +103,7 @@ TEST(PlannedTraining, SaysWhichInputIsNotAMicroBatch) {
     ADD_FAILURE() << "no error";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("input 'tokens' has shape (2, 16)"));
-    EXPECT_THAT(error.what(), HasSubstr("TrainingSpec::micro_batch_size 4"));
+    EXPECT_THAT(error.what(), HasSubstr("--micro-batch-size 4"));
   }
 }
 

@@ -58,7 +58,7 @@ TEST(StageSpeeds, ThatAreNotOneForEachRankAreRefused) {
   EXPECT_EQ(message_of([] {
               blocks(1, {1, 2, 3});
             }),
-            "TrainingSpec::stage_speeds are 3 speeds for 2 pipeline ranks; give one for each "
+            "--stage-speeds are 3 speeds for 2 pipeline ranks; give one for each "
             "pipeline rank");
   EXPECT_EQ(message_of([] {
               blocks(1, {1, 0});

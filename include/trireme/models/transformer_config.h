@@ -79,8 +79,8 @@ struct TransformerConfig {
   double flops_per_token() const;
   /// One line for people.
   std::string describe() const;
-  /// The fields that determine the parameters and the function computed from them. A checkpoint
-  /// stores the options that set them and is loaded only if they are equal.
+  /// The options, with their values, that determine the parameters and the function computed from
+  /// them. A checkpoint stores them and is loaded only if they are equal.
   std::vector<std::pair<std::string, std::string>> identity() const;
 };
 
@@ -89,10 +89,43 @@ std::vector<std::string> preset_names();
 /// Throws: Error that lists the names when `name` is not one of them.
 TransformerConfig preset(std::string_view name);
 
+/// The names by which messages call the fields of TransformerConfig and RotaryScaling, and the
+/// sizes given with them: options of train_gpt, unless a reader of another format has its own.
+struct TransformerNames {
+  const char* num_layers = "--num-layers";
+  const char* hidden_size = "--hidden-size";
+  const char* ffn_hidden_size = "--ffn-hidden-size";
+  const char* num_attention_heads = "--num-attention-heads";
+  const char* num_query_groups = "--num-query-groups";
+  const char* kv_channels = "--kv-channels";
+  const char* vocab_size = "--vocab-size";
+  const char* seq_length = "--seq-length";
+  const char* max_position_embeddings = "--max-position-embeddings";
+  const char* normalization = "--normalization";
+  const char* norm_epsilon = "--norm-epsilon";
+  const char* mlp = "--activation";
+  const char* position = "--position-embedding-type";
+  const char* init_std = "--init-method-std";
+  const char* hidden_dropout = "--hidden-dropout";
+  const char* rotary_base = "--rotary-base";
+  const char* kind = "--rope-type";
+  const char* factor = "--rope-scaling-factor";
+  const char* original_positions = "--rope-original-positions";
+  const char* low_frequency_factor = "--rope-low-freq-factor";
+  const char* high_frequency_factor = "--rope-high-freq-factor";
+  const char* beta_fast = "--yarn-beta-fast";
+  const char* beta_slow = "--yarn-beta-slow";
+  const char* attention_factor = "--yarn-attention-factor";
+  const char* sequence_parallel = "--sequence-parallel";
+  const char* lm_head_chunks = "--lm-head-chunks";
+  const char* micro_batch_size = "--micro-batch-size";
+  const char* tensor_size = "--tensor-model-parallel-size";
+};
+
 /// Everything that is wrong with `config` for this tensor parallel size and micro-batch (samples):
-/// one sentence each, with the option, its value and the nearest legal values. Empty: it can be
-/// built.
+/// one sentence each, with the field's name, its value and the nearest legal values. Empty: it can
+/// be built.
 std::vector<std::string> problems_of(const TransformerConfig& config, Index tensor_size,
-                                     Index micro_batch_size);
+                                     Index micro_batch_size, const TransformerNames& names = {});
 
 }  // namespace trireme

@@ -19,14 +19,12 @@ enum class ExitCode {
   stopped = 75         // saved; start the job again
 };
 
-/// Each entry names the option or file, its value, and what would be right. Names of fields in
-/// messages of lower modules, such as TransformerConfig::hidden_size, are replaced by the options
-/// that set them.
+/// Each entry names the option or file, its value, and what would be right.
 class Problems {
  public:
   template <class... Parts>
   void add(const Parts&... parts) {
-    add_text(str(parts...));
+    all_.push_back(str(parts...));
   }
   /// Adds the message of what `f` throws.
   template <class F>
@@ -34,7 +32,7 @@ class Problems {
     try {
       f();
     } catch (const std::exception& error) {
-      add_text(error.what());
+      all_.emplace_back(error.what());
     }
   }
   /// One for each line of `text`, behind `title`.
@@ -43,8 +41,6 @@ class Problems {
   const std::vector<std::string>& all() const { return all_; }
 
  private:
-  void add_text(const std::string& text);
-
   std::vector<std::string> all_;
 };
 

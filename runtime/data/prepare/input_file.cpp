@@ -114,7 +114,7 @@ struct XzCodec {
     if (result == LZMA_MEMLIMIT_ERROR)
       return {.refusal =
                   "needs a dictionary over 128 MiB; give its text through a pipe: xz -dc "
-                  "FILE with PrepareOptions::inputs -"};
+                  "FILE with --input -"};
     return {.damage = result == LZMA_FORMAT_ERROR ? "no stream begins here"
                                                   : "a block or its checksum is wrong"};
   }
@@ -191,7 +191,7 @@ class Zstd final : public TextStream {
       const std::size_t result = ::ZSTD_decompressStream(state_, &to, &from_);
       require(::ZSTD_getErrorCode(result) != ZSTD_error_frameParameter_windowTooLarge, file_.name(),
               ": needs a window over 128 MiB; give its text through a pipe: zstd -dc -M2048MB FILE "
-              "with PrepareOptions::inputs -");
+              "with --input -");
       require(::ZSTD_isError(result) == 0, file_.name(), ": zstd data before byte ",
               file_.position(), ": ", ::ZSTD_getErrorName(result));
       open_frame_ = result != 0;

@@ -122,8 +122,7 @@ std::string without_mark(std::string_view begin, const std::string& name) {
   if (is_tfrecord(begin)) return "a TFRecord file, whose text has to be taken out first";
   if (!is_in_utf16(begin)) return "";
   return fmt::format(
-      "text in UTF-16; give its text through a pipe: iconv -f UTF-16{} -t UTF-8 {} with "
-      "PrepareOptions::inputs -",
+      "text in UTF-16; give its text through a pipe: iconv -f UTF-16{} -t UTF-8 {} with --input -",
       begin.front() == '\0' ? "BE" : "LE", name);
 }
 
@@ -140,7 +139,7 @@ std::string other_format(std::string_view begin, const std::string& name) {
   if (mark->command == ""sv) return str(mark->what, ", whose text has to be taken out first");
   return str(mark->what,
              "; give its text through a pipe: ", fmt::format(fmt::runtime(mark->command), name),
-             " with PrepareOptions::inputs -");
+             " with --input -");
 }
 
 }  // namespace trireme::data

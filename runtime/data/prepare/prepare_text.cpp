@@ -53,7 +53,7 @@ std::string remedy_for(std::string_view line, const std::vector<std::string>& ke
   std::string listed;
   for (const std::string& name : names)
     if (listed.size() < most) listed += str(" '", one_line(name, most_of_a_name), "'");
-  return str("; its members are", listed, "; PrepareOptions::json_keys names those with the text");
+  return str("; its members are", listed, "; --json-keys names those with the text");
 }
 
 /// Memory of a document, in bytes for each of its text: measured (docs/how-to/text.md). Pieces that
@@ -182,8 +182,8 @@ class CorpusWriter {
 void check_tokenizer(const TokenFile& file, const TextEncoder& encoder) {
   const std::optional<Sidecar> sidecar = read_sidecar(file);
   require(!sidecar || sidecar->tokenizer == encoder.hash(), sidecar_path(file.prefix()),
-          ": has tokens of tokenizer ", sidecar ? sidecar->tokenizer : "",
-          ", and TextEncoder::hash is ", encoder.hash(), "; give the one that made them");
+          ": has tokens of tokenizer ", sidecar ? sidecar->tokenizer : "", ", and --tokenizer is ",
+          encoder.hash(), "; give the one that made them");
 }
 
 /// The bytes of all; 0 where there is a pipe. Throws: Error.
@@ -195,14 +195,14 @@ Index check_inputs(const std::vector<std::string>& inputs) {
       has_pipe = has_pipe || bytes == 0;
       total += bytes;
     } catch (const Error& error) {
-      throw Error(str("PrepareOptions::inputs: ", error.what()));
+      throw Error(str("--input: ", error.what()));
     }
   return has_pipe ? 0 : total;
 }
 
 /// Whether the names of the files can be taken.
 void check_place(const PrepareOptions& options) {
-  const std::string &prefix = options.prefix, field = str("PrepareOptions::prefix ", prefix);
+  const std::string &prefix = options.prefix, field = str("--output ", prefix);
   const std::string wrong = why_no_prefix(prefix);
   require(wrong.empty(), field, ' ', wrong);
   for (const char* ending : {".bin", ".idx"})
@@ -219,15 +219,15 @@ void check_place(const PrepareOptions& options) {
 
 Index check(const PrepareOptions& options, const TextEncoder& encoder) {
   require(!options.append_eod || encoder.eod(),
-          "PrepareOptions::append_eod: the tokenizer has no token for the end of a document");
+          "--append-eod: the tokenizer has no token for the end of a document");
   require(!options.prepend_bos || encoder.bos(),
-          "PrepareOptions::prepend_bos: the tokenizer has no token for the beginning of a text");
+          "--prepend-bos: the tokenizer has no token for the beginning of a text");
   require(std::count(options.inputs.begin(), options.inputs.end(), "-") <= 1,
-          "PrepareOptions::inputs names standard input, -, more than once");
+          "--input names standard input, -, more than once");
   const std::vector<std::string>& keys = options.json_keys;
-  require(!keys.empty(), "PrepareOptions::json_keys is empty; expected a member's name");
+  require(!keys.empty(), "--json-keys is empty; expected a member's name");
   for (const std::string& key : keys)
-    require(std::count(keys.begin(), keys.end(), key) == 1, "PrepareOptions::json_keys names ", key,
+    require(std::count(keys.begin(), keys.end(), key) == 1, "--json-keys names ", key,
             " more than once");
   check_place(options);
   const Index total = check_inputs(options.inputs);

@@ -43,11 +43,10 @@ void require_text(const std::string& input, const InputFile& file, const TextStr
                   std::string_view begin) {
   const std::string& name = file.name();
   const std::string other = other_format(begin, input == "-" ? "FILE" : input);
-  require(other.empty(), name, ": is ", other,
-          "; PrepareOptions::format text takes its bytes as they are");
+  require(other.empty(), name, ": is ", other, "; --format text takes its bytes as they are");
   const std::string_view ending = compressed_ending(name);
   require(stream.is_compressed() || ending.empty(), name, ": is not compressed, though its name ",
-          "ends in ", ending, "; PrepareOptions::format text takes it as it is");
+          "ends in ", ending, "; --format text takes it as it is");
 }
 
 }  // namespace

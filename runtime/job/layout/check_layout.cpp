@@ -18,7 +18,6 @@
 #include "runtime/core/parse_number.h"
 #include "runtime/core/require_call.h"
 #include "runtime/job/layout/plan_layout.h"
-#include "runtime/options/field_names.h"
 
 namespace trireme {
 
@@ -71,8 +70,7 @@ Json check(const Program& program, Index ranks) {
                                {"configuration", json_of(read.command.configuration())}});
   }
   if (problems.empty()) return line;
-  Json::Array texts;
-  for (const std::string& problem : problems.all()) texts.emplace_back(with_options(problem));
+  Json::Array texts(problems.all().begin(), problems.all().end());
   line.insert(line.end(), {{"legal", false}, {"problems", std::move(texts)}});
   return line;
 }
@@ -198,8 +196,7 @@ Index ranks_of_one_replica(const Program& program) {
 int refuse(const Problems& problems) {
   fmt::print(stderr, "trireme: this configuration cannot run: {} problem{}\n",
              problems.all().size(), problems.all().size() == 1 ? "" : "s");
-  for (const std::string& problem : problems.all())
-    fmt::print(stderr, "  - {}\n", with_options(problem));
+  for (const std::string& problem : problems.all()) fmt::print(stderr, "  - {}\n", problem);
   return static_cast<int>(ExitCode::configuration);
 }
 

@@ -5,8 +5,6 @@
 
 #include "trireme/rank_plan/training_spec.h"
 
-#include "runtime/options/field_names.h"
-
 namespace trireme::layouts {
 
 TrainingTask::TrainingTask(const std::vector<std::string>& words, Problems& problems, bool bf16,
@@ -105,9 +103,7 @@ std::vector<std::string> TrainingTask::problems_of(const Layout& layout,
   GptOptions gpt = gpt_of(layout);
   check_options(command_, options, layout.ranks(), problems);
   check_gpt_options(command_, options, gpt, problems);
-  std::vector<std::string> all;
-  for (const std::string& problem : problems.all()) all.push_back(with_options(problem));
-  return all;
+  return problems.all();
 }
 
 cost::Candidate TrainingTask::candidate(const Layout& layout, const UnequalParts& parts) const {

@@ -22,7 +22,7 @@ bool Sinks::has(std::string_view name) const {
                      [&](const Entry& entry) { return entry.name == name; });
 }
 
-void Sinks::for_each(const std::function<void(Sink&)>& hand_over) {
+void Sinks::for_each(FunctionRef<void(Sink&)> hand_over) {
   for (std::size_t i = 0; i < entries_.size();) {
     try {
       hand_over(*entries_[i].sink);

@@ -1,12 +1,12 @@
 // Sinks: where the records of a job go.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "trireme/core/function_ref.h"
 #include "trireme/job/run.h"
 #include "trireme/train/trainer.h"
 
@@ -52,7 +52,7 @@ class Sinks {
     std::unique_ptr<Sink> sink;
     OnFailure on_failure;
   };
-  void for_each(const std::function<void(Sink&)>& hand_over);
+  void for_each(FunctionRef<void(Sink&)> hand_over);
 
   const Log& log_;
   std::vector<Entry> entries_;

@@ -580,8 +580,7 @@ CollectiveTask HostCommunicator::all_reduce(const Operation& op) {
     const Index count = std::min(chunk, op.call.count - begin);
     if (staged_) {
       copy_bytes(bounce_of(topology.local()), op.in + begin * element, count * element);
-      arrive();
-      co_await until([&] { return all_arrived(arrived_); });
+      co_await meet();
     }
     const Range slice =
         topology.local() < lanes ? cut(count, lanes, topology.local(), element) : Range{0, 0};
@@ -607,8 +606,7 @@ CollectiveTask HostCommunicator::all_reduce(const Operation& op) {
       reduce_over_node(op, offset, slice.count);
     }
     if (staged_) {
-      arrive();
-      co_await until([&] { return all_arrived(arrived_); });
+      co_await meet();
       copy_bytes(op.out + begin * element, bounce_of(topology.local()), count * element);
     }
   }
@@ -632,8 +630,7 @@ CollectiveTask HostCommunicator::reduce_scatter(const Operation& op) {
       for (int part = 0; part < size(); ++part)
         copy_bytes(bounce_of(topology.local()) + place(part), op.in + piece(part).begin * element,
                    piece(part).count * element);
-      arrive();
-      co_await until([&] { return all_arrived(arrived_); });
+      co_await meet();
     }
     const Range mine = piece(rank());
     std::byte* const out = op.out + (mine.begin - borders_[at(rank())]) * element;
@@ -665,10 +662,8 @@ CollectiveTask HostCommunicator::reduce_scatter(const Operation& op) {
       co_await until([&] { return all_passed(); });
       reduce_over_nodes(op, over_node, over_node + bytes, mine.count, out);
     }
-    if (staged_) {  // before the bounce buffers are used again
-      arrive();
-      co_await until([&] { return all_arrived(arrived_); });
-    }
+    if (staged_)  // before the bounce buffers are used again
+      co_await meet();
   }
 }
 
@@ -704,16 +699,10 @@ CollectiveTask HostCommunicator::all_gather(const Operation& op) {
         if (node != topology.node) send(topology.helper(rank(), node), mine, bytes(rank()));
       co_await until([&] { return all_passed(); });
     }
-    if (staged_ || topology.nodes() > 1) {
-      arrive();
-      co_await until([&] { return all_arrived(arrived_); });
-    }
+    if (staged_ || topology.nodes() > 1) co_await meet();
     for (int part = 0; part < size(); ++part)
       copy_bytes(op.out + in_out(part), kept(part), bytes(part));
-    if (staged_) {
-      arrive();
-      co_await until([&] { return all_arrived(arrived_); });
-    }
+    if (staged_) co_await meet();
   }
 }
 
@@ -741,15 +730,9 @@ CollectiveTask HostCommunicator::broadcast(const Operation& op) {
       receive(root, held, bytes);
     }
     co_await until([&] { return all_passed(); });
-    if (staged_ || topology.nodes() > 1) {
-      arrive();
-      co_await until([&] { return all_arrived(arrived_); });
-    }
+    if (staged_ || topology.nodes() > 1) co_await meet();
     if (rank() != root) copy_bytes(mine, held, bytes);
-    if (staged_) {
-      arrive();
-      co_await until([&] { return all_arrived(arrived_); });
-    }
+    if (staged_) co_await meet();
   }
 }
 

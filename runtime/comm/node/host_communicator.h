@@ -188,6 +188,11 @@ class HostCommunicator final : public Communicator, public Pending {
   bool all_posted() const;
   bool all_arrived(Index step);
   void arrive();
+  /// co_await meet(): continues once all members of the node have come this far.
+  auto meet() {
+    arrive();
+    return until([this] { return all_arrived(arrived_); });
+  }
   void open(const Operation& op);
   Index chunk_count(const Operation& op, int parts) const;
   const CollectiveCall& call_of(int local) const;

@@ -1,4 +1,4 @@
-// SaveRecord: what a save has to tell when it has ended.
+// SaveRecord: what a save reports when it has ended.
 //
 // Not installed; modules above may include it.
 #pragma once

@@ -1,4 +1,4 @@
-// Which parameters belong to which of TrainingSpec::groups, what a pattern of none is told, and
+// Which parameters belong to which of TrainingSpec::groups, how a pattern of none is refused, and
 // what a plan is without those that are not trained.
 #include "runtime/rank_plan/parameter_groups.h"
 

@@ -1,4 +1,4 @@
-// Records: what a job has to tell of its training, as typed values. A save tells its own
+// Records: what a job reports of its training, as typed values. A save reports its own
 // (runtime/checkpoint/save_record.h). describe() visits the members of what --metrics
 // has lines of, in their order and under their names there: member(name, value), where a name may
 // come in two parts.

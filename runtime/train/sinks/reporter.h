@@ -1,4 +1,4 @@
-// Reporter: the sink that tells people of a job, by its log.
+// Reporter: the sink for people: it writes to the log of the job.
 #pragma once
 
 #include <span>

@@ -29,7 +29,7 @@ class Sink {
 };
 
 /// The sinks of a job, which get every record in the order in which they were added. A sink that
-/// throws gets no more records, with a warning, and the job goes on.
+/// throws gets no more records, with a warning, and the job continues.
 class Sinks {
  public:
   explicit Sinks(const Log& log) : log_(log) {}
